@@ -317,6 +317,11 @@ pub(crate) enum CtlCommand {
         #[command(subcommand)]
         command: Option<MaintenanceCommand>,
     },
+    /// The places of applications: list them, have one get no request, and get some again: docs/gateways.md
+    Upstream {
+        #[command(subcommand)]
+        command: Option<UpstreamCommand>,
+    },
     /// Filters and what else can be exchanged while the server serves: docs/services.md
     Service {
         #[command(subcommand)]
@@ -370,6 +375,33 @@ pub(crate) enum MaintenanceCommand {
     Off {
         /// The site
         site: String,
+    },
+}
+
+/// The subcommands of `ctl upstream`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum UpstreamCommand {
+    /// Each place: whether it is asked, requests under way, connections kept, requests, failures
+    List {
+        /// Only of this site
+        #[arg(long, value_name = "SITE")]
+        site: Option<String>,
+    },
+    /// Give it no request from now on; what is under way goes on
+    Drain {
+        /// The address, as it is configured
+        address: String,
+        /// Only for this site [default: every site that asks it]
+        #[arg(long, value_name = "SITE")]
+        site: Option<String>,
+    },
+    /// Give it requests again
+    Undrain {
+        /// The address
+        address: String,
+        /// Only for this site [default: every site that asks it]
+        #[arg(long, value_name = "SITE")]
+        site: Option<String>,
     },
 }
 

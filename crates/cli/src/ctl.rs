@@ -18,6 +18,7 @@ use lamna_server::admin::process_stats::ProcessStats;
 use lamna_server::admin::socket_path::{Servers, find};
 use lamna_server::admin::thread_stats::Task;
 use lamna_server::admin::trace::TraceOrder;
+use lamna_server::admin::upstreams::tell_places;
 use lamna_server::admin::{Stats, Status};
 use lamna_server::config::setting::SETTINGS;
 use lamna_server::config::settings::ListenAddress;
@@ -25,9 +26,10 @@ use lamna_server::config::token;
 use lamna_server::content::explain::{Asked, Explanation};
 use lamna_server::content::purge::Purge;
 use lamna_server::hints::HintReport;
+use lamna_server::upstream::status::PlaceStatus;
 use serde_json::Value;
 
-use crate::args::{ArchCommand, CacheCommand, CtlArgs, CtlCommand};
+use crate::args::{ArchCommand, CacheCommand, CtlArgs, CtlCommand, UpstreamCommand};
 use crate::exit::{Exit, Failed};
 use crate::explain;
 use crate::operators;
@@ -66,6 +68,9 @@ pub(crate) fn run(args: &CtlArgs) -> Result<(), Failed> {
     }
     let told = match &args.command {
         _ if args.json => None,
+        CtlCommand::Upstream { command: Some(UpstreamCommand::List { site: Some(site) }) } => {
+            Some(operators::tell_upstreams_of(&reply.content, site, ago)?)
+        }
         CtlCommand::Service { command: ServiceCommand::List } => Some(service::tell(&reply.content, None)?),
         CtlCommand::Service { command: ServiceCommand::Info { name } } => {
             Some(service::tell(&reply.content, Some(name))?)
@@ -121,6 +126,10 @@ fn errand(command: &CtlCommand) -> Result<HelperJob, Failed> {
         CtlCommand::Maintenance { command } => match operators::maintenance(command.as_ref())? {
             None => get("/v1/maintenance", operators::tell_maintenance),
             Some(content) => order("/v1/maintenance", content),
+        },
+        CtlCommand::Upstream { command } => match operators::upstream(command.as_ref()) {
+            None => get("/v1/upstreams", tell_upstreams),
+            Some(content) => order("/v1/upstreams", content),
         },
         CtlCommand::Service { command } => match command.order()? {
             None => get("/v1/services", |_| None),
@@ -193,6 +202,10 @@ fn tell_explanation(json: &str) -> Option<String> {
 
 fn tell_hints(json: &str) -> Option<String> {
     serde_json::from_str::<HintReport>(json).ok().map(|report| report.to_string())
+}
+
+fn tell_upstreams(json: &str) -> Option<String> {
+    serde_json::from_str::<Vec<PlaceStatus>>(json).ok().map(|places| tell_places(&places, ago))
 }
 
 fn tell_status(json: &str) -> Option<String> {

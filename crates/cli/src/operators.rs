@@ -1,4 +1,4 @@
-//! `lamna ctl maintenance`: orders of an operator that stay in force.
+//! `lamna ctl maintenance` and `lamna ctl upstream`: orders of an operator that stay in force.
 //!
 //! Owns: from arguments to an order, and the layout for people. Reads the file of a page, so that the server opens none
 //! for an order. Does not know how a server carries an order out.
@@ -6,9 +6,11 @@
 use std::fmt::Write as _;
 use std::fs;
 
+use lamna_server::admin::upstreams::{UpstreamOrder, UpstreamVerb, tell_places};
 use lamna_server::content::maintenance::{MaintenanceOrder, MaintenanceStatus, PAGE_BYTES_MAX};
+use lamna_server::upstream::status::PlaceStatus;
 
-use crate::args::MaintenanceCommand;
+use crate::args::{MaintenanceCommand, UpstreamCommand};
 use crate::exit::{Exit, Failed};
 
 /// The order, in JSON; none for a list.
@@ -38,6 +40,36 @@ pub(crate) fn maintenance(command: Option<&MaintenanceCommand>) -> Result<Option
         }
     };
     Ok(Some(serde_json::to_string(&order).expect("plain data can be written as JSON")))
+}
+
+/// The order about a place, in JSON; none for a list.
+pub(crate) fn upstream(command: Option<&UpstreamCommand>) -> Option<String> {
+    let (verb, address, site) = match command {
+        None | Some(UpstreamCommand::List { .. }) => return None,
+        Some(UpstreamCommand::Drain { address, site }) => (UpstreamVerb::Drain, address, site),
+        Some(UpstreamCommand::Undrain { address, site }) => (UpstreamVerb::Undrain, address, site),
+    };
+    let order = UpstreamOrder { verb, address: address.clone(), site: site.clone() };
+    Some(serde_json::to_string(&order).expect("plain data can be written as JSON"))
+}
+
+/// The places of one site, by its first host or its place in the configuration.
+///
+/// # Errors
+/// It has none.
+pub(crate) fn tell_upstreams_of(json: &str, site: &str, ago: impl Fn(u64) -> String) -> Result<String, Failed> {
+    let places: Vec<PlaceStatus> = serde_json::from_str(json).unwrap_or_default();
+    let of_site: Vec<PlaceStatus> = places.iter().filter(|place| place.site == site).cloned().collect();
+    if !of_site.is_empty() {
+        return Ok(tell_places(&of_site, ago));
+    }
+    let mut sites: Vec<&str> = places.iter().map(|place| place.site.as_str()).collect();
+    sites.dedup();
+    let sites = if sites.is_empty() { "none".to_owned() } else { sites.join(", ") };
+    Err(Failed {
+        exit: Exit::Failure,
+        report: format!("lamna: no site {site:?} has applications; those that do: {sites}"),
+    })
 }
 
 /// The sites of which something is said, one a line.

@@ -9,6 +9,7 @@ mod cgi;
 mod checks;
 mod dialogue;
 mod expected;
+mod drained;
 mod faults;
 mod framed;
 mod half_closed;

@@ -4,8 +4,8 @@
 //! same for the same clients), [`health`] (which are out, until when) and [`retry`] (requests that may be sent twice).
 //! Guarantees: pure and seeded, so the same events lead to the same choices; instants are arguments, in milliseconds
 //! since an origin that the caller chooses, and never go back. As long as an upstream is left that active checks do not
-//! hold to be down and that was not tried for this request, it gets it: the only one left is asked even if it has
-//! failed, since refusing without asking helps no client. Does not connect, resolve or wait.
+//! hold to be down, that is not drained and that was not tried for this request, it gets it: the only one left is asked
+//! even if it has failed, since refusing without asking helps no client. Does not connect, resolve or wait.
 //!
 //! The gateways of the server use it, an instance for each application, behind a lock that is held for a choice.
 
@@ -36,6 +36,8 @@ struct Upstream {
     weight: u32,
     load: u32,
     health: Health,
+    /// It gets no request.
+    is_drained: bool,
 }
 
 /// A request that was given to an upstream. It has to be given back with [`Upstreams::handle_ended`], whatever becomes
@@ -84,7 +86,8 @@ impl Attempt {
 impl Upstreams {
     /// For upstreams of these weights. One of weight 0 is asked only as a last resort: a spare.
     pub fn new(weights: &[u32], settings: HealthSettings, seed: u64) -> Upstreams {
-        let upstream = |weight: &u32| Upstream { weight: *weight, load: 0, health: Health::default() };
+        let upstream =
+            |weight: &u32| Upstream { weight: *weight, load: 0, health: Health::default(), is_drained: false };
         Upstreams {
             each: weights.iter().map(upstream).collect(),
             settings,
@@ -101,9 +104,9 @@ impl Upstreams {
     }
 
     /// Chooses for a request that was tried with `tried` before. `may_retry`: should the attempt fail, it may be tried
-    /// elsewhere, so it may serve to find out whether an upstream that was out can be used again. None if every
-    /// upstream is held to be down by checks, or was tried. Requests of the same `affinity` get the same upstream as
-    /// long as it is in use, and those of one that is out are spread over the others ([`affinity`]).
+    /// elsewhere, so it may serve to find out whether an upstream that was out can be used again. None if each is held
+    /// to be down by checks, is drained, or was tried. Requests of the same `affinity` get the same upstream as long as
+    /// it is in use, and those of one that is out are spread over the others ([`affinity`]).
     ///
     /// The work is bounded by the number of upstreams.
     pub fn choose(&mut self, now_ms: u64, tried: &[usize], may_retry: bool, affinity: Option<u64>) -> Option<Attempt> {
@@ -118,6 +121,13 @@ impl Upstreams {
             upstream.health.begin_trial(now_ms);
         }
         Some(Attempt { index, kind })
+    }
+
+    /// From now on an upstream gets no request, or may get some again. Those that it has are not concerned.
+    pub fn set_drained(&mut self, index: usize, is_drained: bool) {
+        if let Some(upstream) = self.each.get_mut(index) {
+            upstream.is_drained = is_drained;
+        }
     }
 
     /// An attempt is over.
@@ -151,6 +161,7 @@ impl Upstreams {
             let health = &self.each[*index].health;
             let is_for = |affinity| self.is_own(*index, affinity) || health.is_overdue(now_ms, &self.settings);
             health.availability(now_ms, &self.settings) == Availability::Trial
+                && !self.each[*index].is_drained
                 && !tried.contains(index)
                 && affinity.is_none_or(is_for)
         };
@@ -167,7 +178,7 @@ impl Upstreams {
         self.candidates.clear();
         for (index, upstream) in self.each.iter().enumerate() {
             let share = match upstream.health.availability(now_ms, &self.settings) {
-                Availability::InUse { share } if !tried.contains(&index) => share,
+                Availability::InUse { share } if !upstream.is_drained && !tried.contains(&index) => share,
                 _ => 0,
             };
             self.candidates.push(Candidate { weight: upstream.weight, share, load: upstream.load });
@@ -189,7 +200,7 @@ impl Upstreams {
             Availability::Out { until_ms } => Some(until_ms.saturating_sub(now_ms).saturating_add(2)),
             Availability::Down => None,
         };
-        let left = (0..self.each.len()).filter(|index| !tried.contains(index));
+        let left = (0..self.each.len()).filter(|index| !self.each[*index].is_drained && !tried.contains(index));
         left.filter_map(|index| Some((wait(index)?, index))).min().map(|(_, index)| index)
     }
 }
@@ -282,6 +293,39 @@ mod tests {
         assert_eq!(upstreams.choose(0, &[0], true, None).map(|attempt| attempt.index()), Some(1));
         fail(&mut upstreams, 0, 0, 3);
         assert_eq!(upstreams.choose(1, &[], true, None).map(|attempt| attempt.index()), Some(1));
+    }
+
+    #[test]
+    fn who_is_drained_gets_nothing_and_has_its_share_again_afterwards() {
+        let mut upstreams = Upstreams::new(&[1, 1, 0], SETTINGS, 7);
+        let ask = |upstreams: &mut Upstreams, affinity| {
+            let attempt = upstreams.choose(0, &[], true, affinity);
+            attempt.map(|attempt| {
+                let index = attempt.index();
+                upstreams.handle_ended(attempt, 0, Outcome::Answered);
+                index
+            })
+        };
+        let under_way = upstreams.choose(0, &[1, 2], true, None).unwrap();
+        upstreams.set_drained(0, true);
+        assert!((0..50).all(|affinity| ask(&mut upstreams, Some(affinity)) == Some(1)));
+        assert!((0..50).all(|_| ask(&mut upstreams, None) == Some(1)));
+        assert_eq!(upstreams.load(0), 1, "what is under way goes on");
+        upstreams.handle_ended(under_way, 0, Outcome::Answered);
+        upstreams.set_drained(1, true);
+        assert_eq!(ask(&mut upstreams, None), Some(2), "the spare");
+        upstreams.set_drained(2, true);
+        assert_eq!(ask(&mut upstreams, None), None, "the only one left is not asked either");
+        upstreams.set_drained(0, false);
+        assert_eq!(ask(&mut upstreams, None), Some(0));
+    }
+
+    #[test]
+    fn who_is_drained_is_not_tried() {
+        let mut upstreams = Upstreams::new(&[1, 1], SETTINGS, 7);
+        fail(&mut upstreams, 0, 0, 3);
+        upstreams.set_drained(0, true);
+        assert_eq!(upstreams.choose(5_000, &[], true, None).map(|attempt| attempt.index()), Some(1));
     }
 
     #[test]

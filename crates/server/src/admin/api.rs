@@ -28,6 +28,7 @@ use super::process_stats::ProcessStats;
 use super::services::{ServiceOrder, ServiceStatus};
 use super::thread_stats::Task;
 use super::trace::{TraceOrder, TraceReport};
+use super::upstreams::UpstreamOrder;
 
 /// A running server, as the endpoint sees it. Called by the thread that supervises it, so nothing may wait for a peer.
 pub trait AdminApi {
@@ -83,6 +84,15 @@ pub trait AdminApi {
     /// # Errors
     /// Why nothing has changed.
     fn order_maintenance(&mut self, order: &MaintenanceOrder) -> Result<Progress, Refusal>;
+
+    /// The places of applications, and how they are doing.
+    fn upstreams(&self) -> Vec<PlaceStatus>;
+
+    /// Has a place of an application get no request, or get some again.
+    ///
+    /// # Errors
+    /// Why nothing has changed.
+    fn order_upstream(&mut self, order: &UpstreamOrder) -> Result<Progress, Refusal>;
 
     /// Everything that can be exchanged, and how it is.
     fn services(&self) -> Vec<ServiceStatus>;

@@ -267,8 +267,14 @@ pub(super) const FAMILIES: &[Family] = &[
     gauge("lamna_upstream_connections_kept", &["site", "upstream"], "Idle connections to a place.", |told, samples| {
         of_places(told, samples, |place| place.kept.map(|kept| kept as u64))
     }),
+    gauge(
+        "lamna_upstream_drained",
+        &["site", "upstream"],
+        "Whether an operator has a place get no request.",
+        |told, samples| of_places(told, samples, |place| Some(u64::from(place.drained))),
+    ),
     gauge("lamna_upstream_up", &["site", "upstream"], "Whether requests are given to a place.", |told, samples| {
-        of_places(told, samples, |place| place.state.map(|state| u64::from(state.is_up())))
+        of_places(told, samples, |place| place.is_up().map(u64::from))
     }),
     gauge(
         "lamna_maintenance",

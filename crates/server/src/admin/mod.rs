@@ -28,6 +28,7 @@ pub mod socket_path;
 pub mod thread_stats;
 pub mod token;
 pub mod trace;
+pub mod upstreams;
 
 use std::io;
 use std::net::SocketAddr;

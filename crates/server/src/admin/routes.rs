@@ -15,6 +15,7 @@ use super::request::{Request, is_own_name};
 use super::services::ServiceOrder;
 use super::token::Token;
 use super::trace::TraceOrder;
+use super::upstreams::UpstreamOrder;
 
 /// The caller of a route.
 #[derive(Clone, Copy, Debug)]
@@ -107,7 +108,7 @@ struct Route {
     order: Option<fn(&mut dyn AdminApi, &Request) -> Answer>,
 }
 
-const ROUTES: [Route; 17] = [
+const ROUTES: [Route; 18] = [
     Route { path: "/livez", read: Some(livez), order: None },
     Route { path: "/readyz", read: Some(readyz), order: None },
     Route { path: "/metrics", read: Some(exposition), order: None },
@@ -122,6 +123,7 @@ const ROUTES: [Route; 17] = [
     Route { path: "/v1/trace/report", read: None, order: Some(|api, _| json(200, &api.trace_report())) },
     Route { path: "/v1/cache/purge", read: None, order: Some(purge) },
     Route { path: "/v1/maintenance", read: Some(|api| json(200, &api.maintenance())), order: Some(order_maintenance) },
+    Route { path: "/v1/upstreams", read: Some(|api| json(200, &api.upstreams())), order: Some(order_upstream) },
     Route { path: "/v1/services", read: Some(|api| json(200, &api.services())), order: Some(order_service) },
     Route { path: "/v1/reload", read: None, order: Some(|api, _| told(api.reload())) },
     Route { path: "/v1/drain", read: None, order: Some(drain) },
@@ -218,6 +220,13 @@ fn order_maintenance(api: &mut dyn AdminApi, request: &Request) -> Answer {
     match serde_json::from_slice::<MaintenanceOrder>(&request.content) {
         Ok(order) => told(api.order_maintenance(&order)),
         Err(error) => failure(400, &format!("this is no order about maintenance: {error}")),
+    }
+}
+
+fn order_upstream(api: &mut dyn AdminApi, request: &Request) -> Answer {
+    match serde_json::from_slice::<UpstreamOrder>(&request.content) {
+        Ok(order) => told(api.order_upstream(&order)),
+        Err(error) => failure(400, &format!("this is no order about an upstream: {error}")),
     }
 }
 

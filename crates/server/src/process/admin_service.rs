@@ -33,6 +33,7 @@ use crate::admin::api::{
 use crate::admin::figures::{Figures, Moment, Sources};
 use crate::admin::services::{ServiceOrder, ServiceStatus, Verb};
 use crate::admin::trace::{self, TraceOrder, TraceReport};
+use crate::admin::upstreams::UpstreamOrder;
 use crate::admin::{process_stats, thread_stats};
 use crate::process::administration::StartConfig;
 use crate::process::applications::Applications;
@@ -71,13 +72,6 @@ impl AdminService<'_> {
 
     fn shared_metrics(&self) -> &SharedMetrics {
         self.body.shared_metrics()
-    }
-
-    /// Places of applications. Worker processes know their own requests only.
-    fn upstreams(&self) -> Vec<PlaceStatus> {
-        let groups = self.body.shared().map(|shared| shared.sites.groups());
-        let SharedMetrics { done, clock, .. } = self.shared_metrics();
-        upstream::status::status(self.settings(), &done.places, groups.into_iter().flatten(), clock.now())
     }
 
     fn cache_bytes(&self) -> Option<u64> {
@@ -225,6 +219,22 @@ impl AdminApi for AdminService<'_> {
         let state = &self.shared_metrics().operator_state;
         let done = operator_orders::order_maintenance(order, self.settings(), state)?;
         let progress = Progress::Done(format!("maintenance of {done}"));
+        report_set(&progress);
+        Ok(progress)
+    }
+
+    /// Worker processes know their own requests only.
+    fn upstreams(&self) -> Vec<PlaceStatus> {
+        let groups = self.body.shared().map(|shared| shared.sites.groups());
+        let SharedMetrics { done, clock, .. } = self.shared_metrics();
+        upstream::status::status(self.settings(), &done.places, groups.into_iter().flatten(), clock.now())
+    }
+
+    fn order_upstream(&mut self, order: &UpstreamOrder) -> Result<Progress, Refusal> {
+        self.check_open()?;
+        let SharedMetrics { operator_state, done, .. } = self.shared_metrics();
+        let done = operator_orders::order_upstream(order, self.settings(), operator_state, &done.places)?;
+        let progress = Progress::Done(done);
         report_set(&progress);
         Ok(progress)
     }

@@ -1,15 +1,22 @@
-//! Orders of an operator that stay in force: which sites are in maintenance.
+//! Orders of an operator that stay in force: which sites are in maintenance, and which places of applications are
+//! drained.
 //!
-//! Owns: the judgement of such an order against the settings in force, and its publication to all processes
-//! (`OperatorState`). Guarantees: an order that is refused has changed nothing; what is in force is passed to a process
-//! that takes the place of this one as it is published. Does not answer requests.
+//! Owns: the judgement of such an order against the settings in force, and its publication to all processes, by
+//! `OperatorState` and by a mark on the row of a place. Guarantees: an order that is refused has changed nothing; what is
+//! in force is passed to a process that takes the place of this one as it is published. Does not answer requests.
 
+use lamna_config::gateway::GatewaySettings;
 use lamna_config::route::condition::Network;
 use lamna_config::settings::{Settings, SiteSettings};
 use lamna_config::site::maintenance::RETRY_AFTER_S;
 use lamna_config::suggest::nearest;
+use lamna_config::upstream_address::UpstreamAddress;
 use lamna_site::content::maintenance::{MaintenanceOrder, MaintenanceStatus, OperatorOrders, PAGE_BYTES_MAX};
+use lamna_site::upstream::status::DrainedPlace;
+use lamna_sys::metrics::applications::Places;
 use lamna_sys::metrics::operator_state::OperatorState;
+
+use crate::admin::upstreams::{UpstreamOrder, UpstreamVerb};
 
 /// The orders that are in force.
 fn in_force(state: &OperatorState) -> OperatorOrders {
@@ -41,10 +48,91 @@ pub(crate) fn order_maintenance(
     Ok(status.map_or(site, |status| status.describe()))
 }
 
+/// Carries an order about a place of an application out: what was done, in words. A place of one address is one for all
+/// routes of its site.
+///
+/// # Errors
+/// Why nothing has changed.
+pub(crate) fn order_upstream(
+    order: &UpstreamOrder,
+    settings: &Settings,
+    state: &OperatorState,
+    places: &Places,
+) -> Result<String, String> {
+    let site = order.site.as_ref().map(|site| site_of(site, &settings.sites)).transpose()?;
+    let address = address_of(&order.address);
+    let sites = settings.sites.iter().zip(1..).map(|(site, number)| (site, site.label(number)));
+    let sites = sites.filter(|(_, label)| site.as_ref().is_none_or(|site| site == label));
+    let asks = |settings: &SiteSettings| settings.gateways().any(|gateway| has(gateway, &address));
+    let meant: Vec<(&SiteSettings, String)> = sites.clone().filter(|(settings, _)| asks(settings)).collect();
+    if meant.is_empty() {
+        let all = sites.flat_map(|(settings, _)| settings.gateways()).flat_map(addresses);
+        let mut all: Vec<String> = all.collect();
+        all.dedup();
+        let all = if all.is_empty() { "there are no applications".to_owned() } else { all.join(", ") };
+        return Err(format!("no application is at {:?}; the addresses are {all}", order.address));
+    }
+    let mut orders = in_force(state);
+    let (before, drains) = (orders.drained.clone(), order.verb == UpstreamVerb::Drain);
+    for (site_settings, label) in &meant {
+        let is_this = |one: &DrainedPlace| one.site == *label && one.address == address;
+        orders.drained.retain(|one| !is_this(one));
+        if drains {
+            orders.drained.push(DrainedPlace { site: label.clone(), address: address.clone() });
+            check_rest(site_settings, label, &orders)?;
+        }
+        if places.row(label, &address).is_none() {
+            return Err(format!(
+                "{address} of {label} is not among the places that are counted, so it cannot be drained"
+            ));
+        }
+    }
+    publish(&orders, state)?;
+    mark(&before, false, places);
+    mark(&orders.drained, true, places);
+    let of: Vec<String> = meant.into_iter().map(|(_, label)| label).collect();
+    let done = if drains { "drained: it gets no request; those under way go on" } else { "gets requests" };
+    Ok(format!("{address} of {} {}{done}", of.join(", "), if drains { "is " } else { "" }))
+}
+
+/// Whether each application of a site that has lost a place still has one.
+fn check_rest(site: &SiteSettings, label: &str, orders: &OperatorOrders) -> Result<(), String> {
+    let is_drained = |address: &String| orders.drained.iter().any(|one| one.site == *label && one.address == *address);
+    match site.gateways().find(|gateway| addresses(gateway).all(|address| is_drained(&address))) {
+        None => Ok(()),
+        Some(gateway) => Err(format!(
+            "{} of {label} would have no place left ({}): `lamna ctl maintenance on {label}` answers its requests",
+            gateway.key(),
+            addresses(gateway).collect::<Vec<_>>().join(", ")
+        )),
+    }
+}
+
+fn addresses(gateway: &GatewaySettings) -> impl Iterator<Item = String> {
+    gateway.upstreams.iter().map(|upstream| upstream.address.to_string())
+}
+
+fn has(gateway: &GatewaySettings, address: &str) -> bool {
+    addresses(gateway).any(|other| other == address)
+}
+
+/// An address as reports tell it, however it is written.
+fn address_of(text: &str) -> String {
+    text.parse::<UpstreamAddress>().map_or_else(|_| text.to_owned(), |address| address.to_string())
+}
+
+/// Marks the rows of `drained`, which all processes look at.
+fn mark(drained: &[DrainedPlace], is_drained: bool, places: &Places) {
+    for DrainedPlace { site, address } in drained {
+        places.row(site, address).into_iter().for_each(|row| row.set_drained(is_drained));
+    }
+}
+
 /// Publishes `bytes`, which another process has passed.
-pub(crate) fn take(bytes: &[u8], state: &OperatorState) {
+pub(crate) fn take(bytes: &[u8], state: &OperatorState, places: &Places) {
     // They are no longer than what there is room for: the other process has published them as well.
     let _ = state.publish(bytes);
+    mark(&in_force(state).drained, true, places);
 }
 
 fn publish(orders: &OperatorOrders, state: &OperatorState) -> Result<(), String> {
@@ -94,6 +182,7 @@ mod tests {
 
     fn settings() -> Settings {
         let text = "[[site]]\nhosts = [\"a.test\", \"www.a.test\"]\nroot = \"/\"\n\
+                    [[site.route]]\nmatch = \"/x/*\"\nproxy = { to = [\"http://127.0.0.1:1\", \"http://127.0.0.1:2\"] }\n\
                     [[site]]\nhosts = [\"b.test\"]\nroot = \"/\"\nmaintenance = true\n";
         lamna_config::parse(text, Path::new("/lamna.toml")).unwrap()
     }
@@ -138,11 +227,38 @@ mod tests {
     }
 
     #[test]
+    fn a_place_is_drained_and_undrained_however_its_address_is_written_but_not_the_last_one() {
+        let (state, places) = (SharedMemory::<OperatorState>::zeroed().unwrap(), Places::default());
+        let settings = settings();
+        let of = |verb, address: &str, site: Option<&str>| {
+            let order = UpstreamOrder { verb, address: address.into(), site: site.map(str::to_owned) };
+            order_upstream(&order, &settings, &state, &places)
+        };
+        let is_drained = |address: &str| places.row("a.test", address).unwrap().is_drained();
+        let (drain, undrain) = (UpstreamVerb::Drain, UpstreamVerb::Undrain);
+        of(drain, "http://127.0.0.1:1/", Some("www.a.test")).unwrap();
+        assert!(is_drained("127.0.0.1:1") && !is_drained("127.0.0.1:2"));
+        let last = of(drain, "127.0.0.1:2", None).unwrap_err();
+        assert!(last.contains("would have no place left") && !is_drained("127.0.0.1:2"), "{last}");
+        for (address, site) in [("127.0.0.1:3", None), ("127.0.0.1:1", Some("b.test")), ("127.0.0.1:1", Some("c"))] {
+            assert!(of(drain, address, site).is_err());
+        }
+        of(undrain, "127.0.0.1:1", None).unwrap();
+        assert!(!is_drained("127.0.0.1:1"));
+        of(drain, "127.0.0.1:2", None).unwrap();
+        assert!(is_drained("127.0.0.1:2"));
+    }
+
+    #[test]
     fn a_successor_has_the_orders_of_its_predecessor() {
         let [one, other] = [(); 2].map(|()| SharedMemory::<OperatorState>::zeroed().unwrap());
         let settings = settings();
         order_maintenance(&order("a.test", true), &settings, &one).unwrap();
-        take(&one.read().unwrap().1, &other);
+        let places = Places::default();
+        let order = UpstreamOrder { verb: UpstreamVerb::Drain, address: "http://127.0.0.1:1".into(), site: None };
+        order_upstream(&order, &settings, &one, &Places::default()).unwrap();
+        take(&one.read().unwrap().1, &other, &places);
+        assert!(places.row("a.test", "127.0.0.1:1").unwrap().is_drained());
         assert_eq!(maintenance(&settings, &other), maintenance(&settings, &one));
     }
 }

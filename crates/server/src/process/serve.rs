@@ -67,7 +67,8 @@ pub fn serve(
         shared_metrics.tickets = Arc::new(tickets);
     }
     if let Some(orders) = inherited.as_mut().and_then(|inherited| inherited.operator.take()) {
-        operator_orders::take(&orders, &shared_metrics.operator_state);
+        let SharedMetrics { operator_state, done, .. } = &shared_metrics;
+        operator_orders::take(&orders, operator_state, &done.places);
     }
     succession.set_operator(shared_metrics.operator_state.clone());
     if settings.speak_tls() {

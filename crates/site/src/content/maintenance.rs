@@ -19,6 +19,7 @@ use super::answers::{self, Extras};
 use super::page_file::PageFile;
 use super::route::Effective;
 use super::site::{Site, Sites};
+use crate::upstream::status::DrainedPlace;
 
 /// The most bytes that the page of an order may have.
 pub const PAGE_BYTES_MAX: usize = error_pages::PAGE_BYTES_MAX as usize;
@@ -29,6 +30,8 @@ pub const PAGE_BYTES_MAX: usize = error_pages::PAGE_BYTES_MAX as usize;
 pub struct OperatorOrders {
     /// At most one for each site, by its name.
     pub maintenance: Vec<MaintenanceOrder>,
+    /// Places of applications that get no request.
+    pub drained: Vec<DrainedPlace>,
 }
 
 /// An order about the maintenance of a site.
@@ -243,7 +246,7 @@ mod tests {
     }
 
     fn publish(state: &OperatorState, orders: &[MaintenanceOrder]) {
-        let orders = OperatorOrders { maintenance: orders.to_vec() };
+        let orders = OperatorOrders { maintenance: orders.to_vec(), ..OperatorOrders::default() };
         assert!(state.publish(&serde_json::to_vec(&orders).unwrap()));
     }
 

@@ -157,11 +157,19 @@ impl Group {
     /// The place that is asked next, by a request that has tried `tried`. None if there is none left. What is given has
     /// to be given back with [`Group::end`]. Requests of the same `affinity` get to the same place.
     pub fn begin(&self, now: Instant, tried: &[usize], may_retry: bool, affinity: Option<u64>) -> Option<Attempt> {
-        let attempt = lock(&self.choice).choose(now.ms(), tried, may_retry, affinity)?;
+        let mut choice = lock(&self.choice);
+        (0..self.members.len()).for_each(|index| choice.set_drained(index, self.is_drained(index)));
+        let attempt = choice.choose(now.ms(), tried, may_retry, affinity)?;
+        drop(choice);
         if let Some(row) = self.row(attempt.index()) {
             row.count_asked();
         }
         Some(attempt)
+    }
+
+    /// Whether an operator has place `index` get no request.
+    fn is_drained(&self, index: usize) -> bool {
+        self.row(index).is_some_and(CountedPlace::is_drained)
     }
 
     /// A request to place `index` has failed: how, and what else is known of it.
@@ -210,16 +218,21 @@ impl Group {
         self.members.get(index)?.pool.take(now, looks)
     }
 
-    /// Keeps a connection to place `index` that can carry another request.
+    /// Keeps a connection to place `index` that can carry another request; closes it if the place gets none.
     pub fn put(&self, index: usize, link: Link, now: Instant) {
-        if let Some(member) = self.members.get(index) {
+        if let Some(member) = self.members.get(index).filter(|_| !self.is_drained(index)) {
             member.pool.put(link, now);
         }
     }
 
-    /// Closes connections that have been idle for too long.
+    /// Closes connections that have been idle for too long, and all idle ones to places that get no request.
     pub fn close_old(&self, now: Instant) {
-        self.members.iter().for_each(|member| member.pool.close_old(now));
+        for (index, member) in self.members.iter().enumerate() {
+            match self.is_drained(index) {
+                true => member.pool.clear(),
+                false => member.pool.close_old(now),
+            }
+        }
     }
 
     /// Where place `index` is at the moment. Connections that are kept to where it was before are closed.

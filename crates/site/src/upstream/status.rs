@@ -25,6 +25,12 @@ pub struct PlaceStatus {
     pub address: String,
     /// Whether it is asked; none where worker processes ask it, each of which finds out for itself.
     pub state: Option<State>,
+    /// Whether an operator has it get no request.
+    #[serde(default)]
+    pub drained: bool,
+    /// Whether it is asked only where no other can be.
+    #[serde(default)]
+    pub spare: bool,
     /// Requests under way; none as above.
     pub under_way: Option<u32>,
     /// Connections that are kept; none as above.
@@ -37,6 +43,15 @@ pub struct PlaceStatus {
     pub error: Option<String>,
     /// When that was, in seconds since 1970.
     pub failed_at: Option<u64>,
+}
+
+/// A place of an application that gets no request: its site, by its first host or its number, and its address.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DrainedPlace {
+    /// The site.
+    pub site: String,
+    /// The address, as it is told in reports.
+    pub address: String,
 }
 
 /// Whether a place is asked.
@@ -83,9 +98,24 @@ impl State {
 }
 
 impl PlaceStatus {
+    /// Whether it is asked, in words.
+    pub fn describe_state(&self) -> String {
+        let state = self.state.map_or_else(|| "asked by worker processes".to_owned(), State::describe);
+        match (self.drained, self.spare) {
+            (true, _) => "drained".to_owned(),
+            (false, true) => format!("{state}, a spare"),
+            (false, false) => state,
+        }
+    }
+
+    /// Whether requests of any number are given to it; none where worker processes ask it.
+    pub fn is_up(&self) -> Option<bool> {
+        if self.drained { Some(false) } else { self.state.map(State::is_up) }
+    }
+
     /// In words. `ago` says how long ago a time was.
     pub fn describe(&self, ago: impl FnOnce(u64) -> String) -> String {
-        let mut parts = vec![self.state.map_or_else(|| "asked by worker processes".to_owned(), State::describe)];
+        let mut parts = vec![self.describe_state()];
         parts.extend(self.under_way.map(|under_way| format!("{under_way} under way")));
         parts.push(format!("{} so far", count(self.asked, "request")));
         parts.push(format!("{} failed", self.failed));
@@ -121,7 +151,7 @@ pub fn status<'a>(
     let mut all: Vec<PlaceStatus> = Vec::new();
     for (site, label) in settings.sites.iter().zip(1..).map(|(site, number)| (site, site.label(number))) {
         let upstreams = site.gateways().flat_map(|gateway| &gateway.upstreams);
-        for address in upstreams.map(|upstream| upstream.address.to_string()) {
+        for (address, weight) in upstreams.map(|upstream| (upstream.address.to_string(), upstream.weight)) {
             if all.len() == PLACES_MAX || all.iter().any(|one| (&one.site, &one.address) == (&label, &address)) {
                 continue;
             }
@@ -131,6 +161,8 @@ pub fn status<'a>(
                 address,
                 asked: counts.asked,
                 failed: counts.failed,
+                drained: counts.is_drained,
+                spare: weight == 0,
                 state: counts.is_down.then_some(State::Down),
                 error: counts.last.map(|(error, _)| error.to_string()),
                 failed_at: counts.last.map(|(_, at)| at),

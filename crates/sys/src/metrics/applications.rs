@@ -40,6 +40,8 @@ process_shared! {
         verdict: AtomicU64,
         /// Whether checks hold it to be down.
         is_down: AtomicBool,
+        /// Whether an operator has it get no request.
+        is_drained: AtomicBool,
     }
 }
 
@@ -52,6 +54,8 @@ pub struct Counts {
     pub failed: u64,
     /// Whether checks hold it to be down.
     pub is_down: bool,
+    /// Whether an operator has it get no request.
+    pub is_drained: bool,
     /// How the last one has failed, and when, in seconds since 1970.
     pub last: Option<(GatewayError, u64)>,
 }
@@ -122,6 +126,16 @@ impl Place {
         self.is_down.swap(is_down, Relaxed)
     }
 
+    /// Whether an operator has it get no request.
+    pub fn is_drained(&self) -> bool {
+        self.is_drained.load(Relaxed)
+    }
+
+    /// From now on it gets no request, or may get some again.
+    pub fn set_drained(&self, is_drained: bool) {
+        self.is_drained.store(is_drained, Relaxed);
+    }
+
     /// A snapshot of the counters.
     pub fn counts(&self) -> Counts {
         let error = (self.error.load(Relaxed) as usize).checked_sub(1).and_then(|index| GatewayError::ALL.get(index));
@@ -129,6 +143,7 @@ impl Place {
             asked: self.asked.load(Relaxed),
             failed: self.failed.load(Relaxed),
             is_down: self.is_down.load(Relaxed),
+            is_drained: self.is_drained(),
             last: error.map(|error| (*error, self.failed_at.load(Relaxed))),
         }
     }

@@ -32,3 +32,30 @@ fn a_site_stays_in_maintenance_over_upgrades_and_changes_to_processes() {
     assert_eq!(get(&line).status, 200);
     line.end();
 }
+
+#[test]
+fn an_address_stays_drained_over_upgrades_and_changes_to_processes() {
+    let route =
+        "[[site.route]]\nmatch = \"/app/*\"\nproxy = { to = [\"http://127.0.0.1:1\", \"http://127.0.0.1:2\"] }\n";
+    let mut line = Line::start(Launch::new(AMPED).config(&format!("[[site]]\nroot = \"site\"\n{route}")));
+    let (done, said) = line.ctl(&["upstream", "drain", "127.0.0.1:1"]);
+    assert!(done, "{said}");
+    let is_drained = |line: &Line| {
+        let (_, list) = line.ctl(&["upstream"]);
+        let [one, other] = ["127.0.0.1:1 ", "127.0.0.1:2 "].map(|address| {
+            list.lines().find(|line| line.contains(address)).unwrap_or_else(|| panic!("{list}")).contains("drained")
+        });
+        assert!(!other, "{list}");
+        one
+    };
+    for words in [&["upgrade"][..], &["arch", "set", "mp"], &["upgrade"], &["arch", "set", "amped"]] {
+        let (done, said) = line.ctl(words);
+        assert!(done, "{said}");
+        line.hear_of_successor();
+        line.is_alone();
+        assert!(is_drained(&line), "after {words:?}");
+    }
+    let (done, said) = line.ctl(&["upstream", "undrain", "127.0.0.1:1"]);
+    assert!(done && !is_drained(&line), "{said}");
+    line.end();
+}
