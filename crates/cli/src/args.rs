@@ -444,6 +444,10 @@ pub(crate) struct ServeArgs {
     #[arg(long)]
     mkdir: bool,
 
+    /// Let clients mount the directory by WebDAV; they change what --upload, --delete and --mkdir let them
+    #[arg(long)]
+    webdav: bool,
+
     /// Answer paths that are not found with the index file, for single-page applications
     #[arg(long)]
     spa: bool,
@@ -544,6 +548,7 @@ impl ServeArgs {
             upload: self.upload,
             delete: self.delete,
             mkdir: self.mkdir,
+            webdav: self.webdav,
             spa: self.spa,
             users: self.auth.clone(),
             gateway: self.gateway(),

@@ -28,10 +28,7 @@ const MISSING: [(&[&str], &str); 19] = [
     (&["http2", "h2"], "HTTP/2 is spoken over TLS by itself, and in clear text with --h2c"),
     (&["http3", "h3", "quic"], "Lamna speaks no HTTP/3 yet: put a proxy that does in front of it"),
     (&["upload-files", "uploads"], "clients store files where --upload is given"),
-    (
-        &["webdav", "dav"],
-        "Lamna speaks no WebDAV: --upload takes PUT, --delete DELETE and --mkdir MKCOL, and all of them forms in listings",
-    ),
+    (&["dav"], "a directory is mounted with --webdav; --upload, --delete and --mkdir say what clients change in it"),
     (
         &["basic-auth", "htpasswd", "password"],
         "a password is asked for with --auth NAME:PASSWORD, or where the configuration of a site says so with `access`",

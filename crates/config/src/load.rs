@@ -43,6 +43,8 @@ pub struct Overrides {
     pub delete: bool,
     /// Turns [`SiteSettings::mkdir`] on for every site.
     pub mkdir: bool,
+    /// Turns [`SiteSettings::webdav`] on for every site.
+    pub webdav: bool,
     /// Nothing is said but what is wrong, and the access log is off unless the settings say where it goes.
     pub quiet: bool,
     /// See [`SiteSettings::browse`], of every site.
@@ -205,6 +207,7 @@ impl Overrides {
             site.upload |= self.upload;
             site.delete |= self.delete;
             site.mkdir |= self.mkdir;
+            site.webdav |= self.webdav;
             site.browse = self.browse.unwrap_or(site.browse);
             site.spa |= self.spa;
             site.live_reload |= self.live_reload;

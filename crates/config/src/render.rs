@@ -166,6 +166,7 @@ mod tests {
                 upload_resume_bytes_max: if browse { 1 << 30 } else { 12_345 },
                 delete: spa,
                 mkdir: browse,
+                webdav: spa,
                 spa,
                 headers,
                 redirects,

@@ -278,6 +278,7 @@ fn the_command_line_overrides_the_file() {
         gateway: None,
         delete: true,
         mkdir: true,
+        webdav: true,
         spa: true,
         directory: None,
         certificate: None,
@@ -308,7 +309,7 @@ fn the_command_line_overrides_the_file() {
     assert_eq!(settings.log, LogTarget::Stdout);
     assert_eq!(settings.log_format, LogFormat::Json);
     let site = &settings.sites[0];
-    assert!(site.browse && site.live_reload && site.spa && site.upload && site.delete && site.mkdir);
+    assert!(site.browse && site.live_reload && site.spa && site.upload && site.delete && site.mkdir && site.webdav);
     assert!(site.accounts.users.contains_key("ada") && site.access == AccessRules::for_all_users());
     assert_eq!(settings.sites[0].tls, Some(SiteTls::Local));
     assert_eq!(

@@ -125,6 +125,11 @@ impl Stamp {
         hasher.finish().max(1)
     }
 
+    /// Whether its entity tag tells this state from those that may still come: answers with a file have none else.
+    pub fn has_etag(&self, now_ns: i64) -> bool {
+        !self.is_settling(now_ns)
+    }
+
     /// Whether the file changed so recently, before `now_ns` (since 1970), that a further change could leave the same
     /// stamp: the kernel's clock for time stamps ticks every 1 to 10 ms. Only the time of the last change tells,
     /// because no program can set it: that of the last modification may be anything. A change that is later than now

@@ -13,6 +13,7 @@ pub mod new_file;
 pub mod open;
 pub mod page_cache;
 pub mod partial_file;
+pub mod properties;
 pub mod read;
 pub mod scm_rights;
 pub mod send;

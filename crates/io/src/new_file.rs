@@ -14,6 +14,8 @@ use std::sync::mpsc::{Sender, channel};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
+use crate::properties;
+
 /// A file that is being written.
 #[derive(Debug)]
 pub struct NewFile {
@@ -100,6 +102,22 @@ impl NewFile {
             }
         }
         Ok(())
+    }
+
+    /// Gives it the properties of the file `name` in its directory, if one is there that has some.
+    pub fn keep_properties(&self, name: &[u8]) {
+        if let (Some(file), Ok(Some(properties))) = (&self.file, properties::read_at(self.directory.as_fd(), name)) {
+            // Where they cannot be kept, the new file has none.
+            let _ = properties::write(file.as_fd(), &properties);
+        }
+    }
+
+    /// Gives it these properties.
+    ///
+    /// # Errors
+    /// As [`properties::write`].
+    pub fn set_properties(&self, properties: &[u8]) -> Result<(), Errno> {
+        properties::write(self.file()?.as_fd(), properties)
     }
 
     /// Moves it to `name` in its directory, in the place of a file that is there, whose permissions it takes over. A
@@ -194,7 +212,7 @@ pub(super) fn close_elsewhere(file: OwnedFd) {
 }
 
 /// A hidden name, which is not served and which no other process uses.
-pub(super) fn unused_name() -> String {
+pub fn unused_name() -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let process = rustix::process::getpid().as_raw_nonzero();
     format!(".lamna-new-{process}-{}-{}", lamna_sys::clock::unix_ms(), NEXT.fetch_add(1, Relaxed))

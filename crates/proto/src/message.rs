@@ -24,6 +24,18 @@ pub enum Method {
     Patch,
     /// RFC 4918 9.3.
     Mkcol,
+    /// RFC 4918 9.1.
+    Propfind,
+    /// RFC 4918 9.2.
+    Proppatch,
+    /// RFC 4918 9.8.
+    Copy,
+    /// RFC 4918 9.9.
+    Move,
+    /// RFC 4918 9.10.
+    Lock,
+    /// RFC 4918 9.11.
+    Unlock,
     /// RFC 9110 9.3.8.
     Trace,
     /// RFC 9110 9.3.6. No tunnels here.
@@ -38,6 +50,12 @@ impl Method {
         matches!(self, Method::Get | Method::Head)
     }
 
+    /// Whether only WebDAV has it (RFC 4918 9). PUT, DELETE and MKCOL are asked for without it, too.
+    pub fn is_of_webdav(self) -> bool {
+        use Method::{Copy, Lock, Move, Propfind, Proppatch, Unlock};
+        matches!(self, Propfind | Proppatch | Copy | Move | Lock | Unlock)
+    }
+
     /// The method that `token` names; methods are case-sensitive (RFC 9110 9.1).
     pub fn of(token: &[u8]) -> Method {
         match token {
@@ -49,6 +67,12 @@ impl Method {
             b"DELETE" => Method::Delete,
             b"PATCH" => Method::Patch,
             b"MKCOL" => Method::Mkcol,
+            b"PROPFIND" => Method::Propfind,
+            b"PROPPATCH" => Method::Proppatch,
+            b"COPY" => Method::Copy,
+            b"MOVE" => Method::Move,
+            b"LOCK" => Method::Lock,
+            b"UNLOCK" => Method::Unlock,
             b"TRACE" => Method::Trace,
             b"CONNECT" => Method::Connect,
             _ => Method::Unknown,

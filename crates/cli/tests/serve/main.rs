@@ -62,3 +62,4 @@ mod tree;
 mod upgrade;
 mod uploads;
 mod user;
+mod webdav;

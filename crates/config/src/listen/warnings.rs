@@ -99,6 +99,7 @@ fn out_of_reach(name: &str, site: &SiteSettings, settings: &Settings) -> Option<
 fn open_changes(name: &str, site: &SiteSettings, settings: &Settings) -> Option<String> {
     let open = settings.listen.iter().find(|one| one.at.is_open())?;
     let of_site = [site.upload, site.delete, site.mkdir];
+    let mounts = site.webdav || site.routes.iter().any(|route| route.webdav == Some(true));
     let mut actions = Vec::new();
     for (place, action) in ACTIONS.iter().enumerate().skip(1) {
         let is_restricted = |rules: &crate::access::AccessRules| matches!(rules.0[place], Some(Allowed::Only(_)));
@@ -117,16 +118,17 @@ fn open_changes(name: &str, site: &SiteSettings, settings: &Settings) -> Option<
         format!(
             "{name} lets every client {} without a password, and other machines reach it at {}: say who may, as in \
              access = {{ actions = [{}], users = [\"*\"] }}, or listen at 127.0.0.1",
-            actions.iter().map(|action| words(action)).collect::<Vec<_>>().join(", "),
+            actions.iter().map(|action| words(action, mounts)).collect::<Vec<_>>().join(", "),
             open.at,
             actions.iter().map(|action| format!("\"{action}\"")).collect::<Vec<_>>().join(", "),
         )
     })
 }
 
-fn words(action: &str) -> &'static str {
+fn words(action: &str, mounts: bool) -> &'static str {
     match action {
         "upload" => "upload files",
+        "delete" if mounts => "delete files and whole folders",
         "delete" => "delete files",
         _ => "make folders",
     }
@@ -215,6 +217,9 @@ mod tests {
         };
         assert!(said_of(&format!("upload = true\n{restricted}")).is_none());
         assert!(said_of(&format!("delete = true\n{restricted}")).is_some_and(|line| line.contains("delete files")));
+        let mounted = said_of("delete = true\nwebdav = true");
+        assert!(mounted.is_some_and(|line| line.contains("whole folders without a password")));
+        assert!(said_of("webdav = true").is_none());
         let route = |more: &str| format!("route = [{{ match = \"/in/*\", upload = true{more} }}]");
         assert!(said_of(&route("")).is_some_and(|line| line.contains("upload files")));
         assert!(said_of(&format!("{}\n{restricted}", route(""))).is_none());

@@ -26,6 +26,7 @@ search = true
 early_hints = true
 link_prefetch = true
 mkdir = true
+webdav = true
 access = { allow = "10.0.0.0/8" }
 "#;
 
@@ -73,6 +74,7 @@ access = [{ actions = ["read", "upload", "delete", "mkdir"], allow = ["10.0.0.0/
 upload = true
 delete = false
 mkdir = true
+webdav = true
 
 [[site.route]]
 match = { path = ["/b/*"] }
@@ -121,6 +123,7 @@ const REPORTED: &str = "\
 #       upload is on
 #       delete is off
 #       mkdir is on
+#       webdav is on
 #       read is for clients of 10.0.0.0/8
 #       upload is for clients of 10.0.0.0/8
 #       delete is for clients of 10.0.0.0/8
@@ -171,6 +174,7 @@ fn of_contradictions_the_first_in_an_order_is_told() {
         ("upload = true", "upload = false", "`upload`"),
         ("delete = true", "delete = false", "`delete`"),
         ("mkdir = true", "mkdir = false", "`mkdir`"),
+        ("webdav = true", "webdav = false", "`webdav`"),
         ("error_pages = { \"404\" = \"/a\" }", "error_pages = { \"404\" = \"/b\" }", "the page for 404"),
         ("headers = { X-A = \"1\" }", "headers = { X-A = \"2\" }", "the field `X-A`"),
         ("request_headers = { X-A = \"1\" }", "request_headers = { X-A = \"2\" }", "the field `X-A` of requests"),
@@ -218,6 +222,6 @@ fn what_contradicts_itself_is_told_in_an_order() {
 fn a_key_that_is_not_known_in_a_route_is_answered_with_all_that_are() {
     let told = parsed(&["\nmatch = \"/x\"\nqqqqqqqqqqqq = 1\n"]).unwrap_err();
     let known = "match, priority, headers, immutable, redirect, rewrite, try, index, error_pages, cors, respond, intercept_errors, proxy, fastcgi, scgi, uwsgi, cgi, path, strip_prefix, restore_prefix, request_headers, cache, filters, \
-                 structured, upload, delete, search, early_hints, link_prefetch, mkdir, log, access";
+                 structured, upload, delete, search, early_hints, link_prefetch, mkdir, webdav, log, access";
     assert!(told.ends_with(&format!("known here: {known}")), "{told}");
 }

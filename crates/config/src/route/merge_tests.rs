@@ -65,7 +65,7 @@ fn what_clients_may_change_is_decided_one_by_one() {
     let route = |path, upload, delete| RouteSettings { upload, delete, ..self::route(path) };
     let rules = merged(&[route("/a/b/*", Some(false), None), route("/a/*", Some(true), Some(true))]);
     let site = Changes { mkdir: true, ..Changes::default() };
-    assert_eq!(rules.changes_over(site), Changes { upload: false, delete: true, mkdir: true });
+    assert_eq!(rules.changes_over(site), Changes { upload: false, delete: true, mkdir: true, webdav: false });
 }
 
 #[test]

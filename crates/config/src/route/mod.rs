@@ -107,6 +107,8 @@ pub struct Changes {
     pub delete: bool,
     /// Make directories.
     pub mkdir: bool,
+    /// Do so, and read, by WebDAV: folders as a whole, copies, moves, locks.
+    pub webdav: bool,
 }
 
 /// In which order routes are looked at: the greatest first.
@@ -171,6 +173,7 @@ impl Rules {
             upload: self.upload.unwrap_or(site.upload),
             delete: self.delete.unwrap_or(site.delete),
             mkdir: self.mkdir.unwrap_or(site.mkdir),
+            webdav: self.webdav.unwrap_or(site.webdav),
         }
     }
 

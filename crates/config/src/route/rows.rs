@@ -272,6 +272,12 @@ route_keys! {
             Key::switch("Whether clients may make directories").more(": [uploads.md](uploads.md)").admits();
     }
 
+    /// Whether clients may mount folders by WebDAV.
+    webdav: Option<bool> => Option<bool>, by Webdav {
+        webdav = "webdav": Option<bool> =
+            Key::switch("Whether clients may mount folders by WebDAV").more(": [webdav.md](webdav.md)").admits();
+    }
+
     /// Whether requests are in the access log of the site.
     log: Option<bool> => Option<bool>, by Log {
         log = "log": Option<Text> = Key::words(&["off", "on"], "Whether requests are in the access log of the site")
@@ -456,6 +462,21 @@ impl SwitchKey for Mkdir {
 
     fn report(is_on: bool) -> Option<String> {
         on_or_off::<Mkdir>(is_on)
+    }
+}
+
+/// `webdav`.
+pub(super) struct Webdav;
+
+impl SwitchKey for Webdav {
+    const ORDER: Order = OF_CHANGES;
+
+    fn given(table: &RouteTable) -> Option<bool> {
+        table.webdav
+    }
+
+    fn report(is_on: bool) -> Option<String> {
+        on_or_off::<Webdav>(is_on)
     }
 }
 

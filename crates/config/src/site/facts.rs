@@ -14,7 +14,7 @@ use crate::route::{Changes, Switch};
 impl SiteSettings {
     /// The changes that clients may make where no route says otherwise.
     pub fn changes(&self) -> Changes {
-        Changes { upload: self.upload, delete: self.delete, mkdir: self.mkdir }
+        Changes { upload: self.upload, delete: self.delete, mkdir: self.mkdir, webdav: self.webdav }
     }
 
     /// A site for any host that serves a directory, with everything else at its default.

@@ -173,6 +173,13 @@ site_keys! {
             .admits();
     }
 
+    /// Whether clients may mount the site by WebDAV.
+    webdav: bool = false, plain {
+        webdav: bool = Key::switch("Let clients mount the site by WebDAV; they change what `upload`, `delete` and `mkdir` let them")
+            .more(": docs/webdav.md; `--webdav` turns it on for every site")
+            .admits();
+    }
+
     /// The accounts that access rules may name.
     accounts: Accounts = Accounts::default(), by access::Persons {
         users: BTreeMap<Text, Text> = Key::other(

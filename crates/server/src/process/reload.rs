@@ -136,6 +136,7 @@ mod tests {
         ("upload_resume_bytes_max", "upload_resume_bytes_max = 1"),
         ("delete", "delete = true"),
         ("mkdir", "mkdir = true"),
+        ("webdav", "webdav = true"),
         ("users", USER),
         ("tokens", TOKEN),
         ("access", "access = { allow = \"10.0.0.0/8\" }"),

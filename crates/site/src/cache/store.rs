@@ -245,6 +245,16 @@ impl Store {
         self.shards.remove_where(&|key, entry| entry.stored_response().is_some() && is_meant(key))
     }
 
+    /// Everything whose path in `site` begins with `prefix` may have changed.
+    pub fn handle_change_beneath(&self, site: u32, prefix: &[u8]) {
+        self.shards.remove_where(&|key, entry| {
+            if key.site == site && key.path.starts_with(prefix) {
+                entry.handle_change();
+            }
+            false
+        });
+    }
+
     /// Services have changed: what was made with them is made again before it is used again, and kept answers are asked
     /// for again.
     pub fn handle_services(&self) -> usize {

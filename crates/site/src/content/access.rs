@@ -195,8 +195,12 @@ impl<'e> Rules<'e> {
         if effective.answers_every_method() {
             return Rules::of_application(effective, requested);
         }
-        let own = Action::of(requested);
-        Rules(Action::ALL.map(|action| effective.whom(action).filter(|_| own.is_none_or(|own| own == action))))
+        Rules(Action::ALL.map(|action| effective.whom(action).filter(|_| action.is_of(requested))))
+    }
+
+    /// Those of `effective` for this action alone.
+    pub fn of_action(effective: &'e Effective, action: Action) -> Rules<'e> {
+        Rules(Action::ALL.map(|one| effective.whom(one).filter(|_| one == action)))
     }
 
     /// The same where an application answers `requested`. Whatever is done there reads what it answers: an action of

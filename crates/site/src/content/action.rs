@@ -41,6 +41,10 @@ impl Action {
             (Method::Put, _) => Some(Action::Upload),
             (Method::Delete, _) => Some(Action::Delete),
             (Method::Mkcol, _) => Some(Action::Mkdir),
+            // A move reads as well: [`Action::is_of`].
+            (Method::Propfind | Method::Copy, _) => Some(Action::Read),
+            (Method::Move, _) => Some(Action::Delete),
+            (Method::Proppatch | Method::Lock | Method::Unlock, _) => Some(Action::Upload),
             (Method::Post, Some(query)) if query == DELETE_QUERY.as_bytes() => Some(Action::Delete),
             (Method::Post, Some(query)) if query == MKDIR_QUERY.as_bytes() => Some(Action::Mkdir),
             (Method::Post, _) => {
@@ -51,11 +55,20 @@ impl Action {
         }
     }
 
+    /// Whether the request for a target has to be let in to this action there. Where there is no such action as it asks
+    /// for, to all of them. A copy or a move has to be let in at its destination besides.
+    pub fn is_of(self, requested: &RequestedResource<'_>) -> bool {
+        let method = requested.request.map(|request| request.head.method);
+        let is_read = self == Action::Read && method == Some(Method::Move);
+        is_read || Action::of(requested).is_none_or(|own| own == self)
+    }
+
     /// The same where an application answers: what the content of a form is, and what a query says, means nothing here.
-    /// Its POST may do anything.
+    /// Its POST may do anything, and so may methods of WebDAV.
     pub fn of_application(requested: &RequestedResource<'_>) -> Option<Action> {
         match requested.request.map(|request| request.head.method) {
             Some(Method::Post) => None,
+            Some(method) if method.is_of_webdav() => None,
             _ => Action::of(requested),
         }
     }
@@ -112,6 +125,10 @@ mod tests {
             ("POST", Some("delete=1"), form, None),
             ("POST", None, form, None),
             ("POST", None, "multipart/form-data", None),
+            ("PROPFIND", None, "", Some(Action::Read)),
+            ("COPY", None, "", Some(Action::Read)),
+            ("MOVE", None, "", Some(Action::Delete)),
+            ("LOCK", None, "", Some(Action::Upload)),
             ("PATCH", Some("delete"), "", None),
             ("TRACE", None, "", None),
             ("delete", None, "", None),
@@ -128,6 +145,8 @@ mod tests {
             ("POST", Some("delete"), None),
             ("POST", Some("mkdir"), None),
             ("PUT", None, Some(Action::Upload)),
+            ("PROPFIND", None, None),
+            ("MOVE", None, None),
             ("GET", None, Some(Action::Read)),
         ] {
             assert_eq!(asked(method, query, files, Action::of_application), expected, "{method} {query:?}");

@@ -62,9 +62,15 @@ pub fn pages<'f>(extras: impl Fn(u16) -> Extras<'f>, changes: Changes) -> Result
 /// # Errors
 /// The fields are too long for a head.
 pub fn options(extras: &Extras<'_>, changes: Changes) -> Result<Resource, HeadTooLong> {
-    let allowing = [&*extras.fields, &[allow(changes)]].concat();
-    let description = Description { fields: &allowing, vary: extras.vary, ..Description::of(Status(204)) };
-    Ok(Resource::one(Status(204), Representation::with_content(&description, b"")?))
+    let mut allowing = [&*extras.fields, &[allow(changes)]].concat();
+    // Clients that mount folders ask this first, and some of them take no other success.
+    let status = if changes.webdav { Status(200) } else { Status(204) };
+    if changes.webdav {
+        let said = [("DAV", "1, 2"), ("MS-Author-Via", "DAV")];
+        allowing.extend(said.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    }
+    let description = Description { fields: &allowing, vary: extras.vary, ..Description::of(status) };
+    Ok(Resource::one(status, Representation::with_content(&description, b"")?))
 }
 
 /// The page that explains `refusal`.
@@ -83,8 +89,16 @@ pub fn refusal_page(refusal: Refusal, extras: &Extras<'_>, changes: Changes) -> 
 
 /// Forms come by POST, whatever they do.
 pub(super) fn allow(changes: Changes) -> (String, String) {
-    let Changes { upload, delete, mkdir } = changes;
-    let methods = [(upload, "PUT"), (delete, "DELETE"), (mkdir, "MKCOL"), (upload || delete || mkdir, "POST")];
+    let Changes { upload, delete, mkdir, webdav } = changes;
+    let methods = [
+        (upload, "PUT"),
+        (delete, "DELETE"),
+        (mkdir, "MKCOL"),
+        (upload || delete || mkdir, "POST"),
+        (webdav, "PROPFIND, COPY"),
+        (webdav && delete, "MOVE"),
+        (webdav && upload, "PROPPATCH, LOCK, UNLOCK"),
+    ];
     let mut allowed = ALLOW.to_owned();
     for (_, method) in methods.into_iter().filter(|(is_allowed, _)| *is_allowed) {
         allowed.push_str(", ");
@@ -254,7 +268,11 @@ mod tests {
     fn a_site_that_can_be_changed_says_so() {
         for (changes, allowed) in [
             (Changes { upload: true, ..Changes::default() }, "PUT, POST"),
-            (Changes { delete: true, mkdir: true, upload: false }, "DELETE, MKCOL, POST"),
+            (Changes { delete: true, mkdir: true, ..Changes::default() }, "DELETE, MKCOL, POST"),
+            (
+                Changes { upload: true, webdav: true, ..Changes::default() },
+                "PUT, POST, PROPFIND, COPY, PROPPATCH, LOCK, UNLOCK",
+            ),
         ] {
             let pages = self::pages(|_| Extras::default(), changes).unwrap();
             for page in [&pages.refusals[Refusal::MethodNotAllowed as usize], &pages.options] {

@@ -109,7 +109,7 @@ struct Level {
 
 /// The next part of the archive.
 #[derive(Debug)]
-pub(super) struct Bytes(pub(super) Vec<u8>);
+pub(in crate::content) struct Bytes(pub(in crate::content) Vec<u8>);
 
 impl ContentBuffer for Bytes {
     fn bytes(&self) -> &[u8] {

@@ -10,6 +10,7 @@ mod form;
 mod mkdir;
 pub(super) mod multipart;
 pub mod partial;
+pub mod webdav;
 
 use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
@@ -52,15 +53,28 @@ pub struct Resources<'a> {
     pub clock: Clock,
 }
 
-/// The program that answers a request that changes something; none if it may not be changed so here. What is left in
-/// part counts for the client's network.
+/// The sender of a request that changes something.
+#[derive(Clone, Debug, Default)]
+pub struct Sender {
+    /// Its address, if that is known.
+    pub address: Option<IpAddr>,
+    /// The network that its work counts for; none for a proxy that does not name its client.
+    pub network: Option<ClientNetwork>,
+    /// The name by which the server knows it, where rules ask for one.
+    pub user: Option<Box<str>>,
+    /// Its rights at the destination of a copy.
+    pub rights: webdav::Rights,
+}
+
+/// The program that answers a request that changes something, or that is of WebDAV; none if that may not be done so
+/// here. What is left in part counts for the client's network.
 pub fn begin(
     site: &Site,
     requested: &RequestedResource<'_>,
-    (client, network): (Option<IpAddr>, Option<ClientNetwork>),
+    sender: Sender,
     resources: Resources<'_>,
 ) -> Option<Box<dyn Program>> {
-    let (request, action) = (requested.request?, Action::of(requested)?);
+    let request = requested.request?;
     let mut path = Vec::new();
     // What cannot be normalised is refused by the first step.
     let _ = path::normalise(requested.path, &mut path);
@@ -68,6 +82,7 @@ pub fn begin(
     if site.in_user_directory(&path).is_some() {
         return None;
     }
+    let (client, network) = (sender.address, sender.network);
     let target = ChangeTarget {
         sites: resources.sites.clone(),
         store: resources.store.clone(),
@@ -77,7 +92,12 @@ pub fn begin(
         path,
         is_from_elsewhere: is_from_elsewhere(request),
         route_facts: site.routes.depends_on_requests().then(|| RouteFacts::of(requested, request, client)),
+        locker: webdav::Locker::of(requested, &sender),
     };
+    if request.head.method.is_of_webdav() {
+        return webdav::begin(target, site, requested, &sender, resources);
+    }
+    let action = Action::of(requested)?;
     let is_form = request.head.method == Method::Post;
     if !target.permits(action, &target.path) {
         return None;
@@ -93,13 +113,16 @@ pub fn begin(
             Some(given) => Box::new(partial::PartialPut::new(target, conditions, given, network)),
             None => Box::new(Put { target, conditions, file: None, gathered: Gathered::default() }),
         },
+        Action::Delete if !is_form && target.mounts() => {
+            Box::new(webdav::remove::Remove::new(target, conditions, network))
+        }
         Action::Delete => Box::new(delete::Delete::new(target, conditions, is_form)),
         Action::Mkdir => Box::new(mkdir::Mkdir::new(target, is_form)),
     })
 }
 
 /// The path that a request is to change, with its site.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct ChangeTarget {
     sites: Arc<Sites>,
     store: Arc<Store>,
@@ -112,10 +135,12 @@ struct ChangeTarget {
     is_from_elsewhere: bool,
     /// The request's facts, if routes of the site look at more than paths.
     route_facts: Option<RouteFacts>,
+    /// The evidence of the client about locks.
+    locker: webdav::Locker,
 }
 
 /// Owned copies of the facts besides the path that routes look at: the names of files in a form are known later.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct RouteFacts {
     host: Option<Vec<u8>>,
     query: Option<Vec<u8>>,
@@ -278,6 +303,9 @@ impl ChangeTarget {
 
     /// A refusal that says more in `field`.
     fn refusal_with(&self, Refused(status, cause): Refused, field: Option<(String, String)>) -> StepResult {
+        if status == 423 {
+            return self.locked();
+        }
         let rules = self.rules();
         let mut extras = rules.extras(status);
         extras.fields.to_mut().extend(field);
@@ -403,6 +431,11 @@ impl Put {
             return Ok(None);
         }
         let name = name_of(&self.target.path);
+        // One may have come since the first step.
+        self.target.check_locks(&self.target.path, webdav::Change::Store)?;
+        if self.target.mounts() {
+            file.keep_properties(name);
+        }
         let before = match self.conditions.is_for_nothing() {
             // Another request may have stored one since the first step.
             true => file.move_to_unused(name).map(|()| Before::Nothing).map_err(|errno| match errno {
@@ -419,6 +452,8 @@ impl Put {
         let path = &self.target.path;
         self.target.check(Action::Upload, path)?;
         let directory = self.target.directory(Action::Upload, path)?;
+        self.target.check_if()?;
+        self.target.check_locks(path, webdav::Change::Store)?;
         self.conditions.check(&directory, name_of(path), &self.target.abilities)?;
         NewFile::create(directory).map_err(refused)
     }

@@ -12,10 +12,12 @@ use lamna_proto::message::{Method, Request};
 use lamna_proto::parse::path;
 use lamna_proto::workspace::PagesByHost;
 use lamna_site::cache::Entry;
-use lamna_site::content::access::Rules;
+use lamna_site::content::access::{Rules, Verdict};
+use lamna_site::content::action::Action;
 use lamna_site::content::responder::{Client, Incoming, Responder};
 use lamna_site::content::route::{Effective, is_preflight};
-use lamna_site::content::upload::Resources;
+use lamna_site::content::upload::webdav::{self, Rights};
+use lamna_site::content::upload::{Resources, Sender};
 use lamna_site::content::{RESPONDERS, handler, upload};
 
 use super::WorkerContext;
@@ -171,7 +173,11 @@ fn upload(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
     if !site.routes.is_empty() && leads_elsewhere(&context.rules(asked)) {
         return Outcome::LookUp;
     }
-    match upload::begin(site, requested, (asked.client(), asked.network()), context.resources()) {
+    let sender = match sender(context, asked) {
+        Ok(sender) => sender,
+        Err(outcome) => return outcome,
+    };
+    match upload::begin(site, requested, sender, context.resources()) {
         Some(program) => context.run(program),
         None if site.routes.run_files() => Outcome::LookUp,
         None => {
@@ -179,6 +185,34 @@ fn upload(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
             Outcome::Refuse(Refusal::MethodNotAllowed)
         }
     }
+}
+
+/// The sender of a request, and its rights at the destination of a copy, which are found by the rules of that path and
+/// the credentials of the request.
+///
+/// # Errors
+/// It may not store anything there, or that is not known yet: its answer, or what finds out.
+fn sender(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Result<Sender, Outcome> {
+    let mut rights = Rights::default();
+    let mut user = None;
+    if asked.site.guard.is_some() {
+        if let Some(destination) = webdav::destination_of(asked.requested) {
+            let there = context.rules_at(asked, &destination);
+            let wanted = [(Action::Upload, None), (Action::Delete, Some(&mut rights.delete))];
+            for (action, right) in wanted.into_iter().chain([(Action::Mkdir, Some(&mut rights.mkdir))]) {
+                match (context.judge(asked, &there, &Rules::of_action(&there, action)), right) {
+                    (None, _) => {}
+                    // Whether it is needed is found out later.
+                    (Some(Verdict::Answer(_)), Some(right)) => *right = false,
+                    (Some(verdict), _) => return Err(context.carry_out(verdict, asked)),
+                }
+            }
+        }
+        let rules = context.rules(asked);
+        let identity = asked.identity(&Rules::of(&rules, asked.requested), (context.now, &mut context.known));
+        user = identity.map(|identity| identity.name().into());
+    }
+    Ok(Sender { address: asked.client(), network: asked.network(), user, rights })
 }
 
 /// Whether a route redirects whatever is there.

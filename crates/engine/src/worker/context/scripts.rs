@@ -135,7 +135,7 @@ impl WorkerContext<'_> {
     }
 
     /// The effective rules of `place`, a normalised path, for this request.
-    fn rules_at(&mut self, asked: &Asked<'_>, place: &[u8]) -> Arc<Effective> {
+    pub(super) fn rules_at(&mut self, asked: &Asked<'_>, place: &[u8]) -> Arc<Effective> {
         let encoded = path::encode(place);
         let there = RequestedResource { path: encoded.as_bytes(), ..*asked.requested };
         self.rules(&asked.at(&there))

@@ -35,7 +35,7 @@ pub fn html(listing: &Listing<'_>, order: Order) -> Vec<u8> {
     }
     page.push_str("</tbody>\n</table>\n<p id=\"found\" role=\"status\" hidden></p>\n");
     push_summary(&mut page, listing, omitted);
-    let Changes { upload, delete, mkdir } = listing.changes;
+    let Changes { upload, delete, mkdir, .. } = listing.changes;
     for (_, form) in
         [(upload, UPLOAD_FORM), (mkdir, MKDIR_FORM), (delete, DELETE_FORM)].iter().filter(|(is_on, _)| *is_on)
     {
@@ -234,7 +234,7 @@ mod tests {
         .expect("UTF-8")
     }
 
-    const ALL: Changes = Changes { upload: true, delete: true, mkdir: true };
+    const ALL: Changes = Changes { upload: true, delete: true, mkdir: true, webdav: false };
 
     /// The names that the links of the rows lead to.
     fn linked_names(page: &str) -> Vec<Vec<u8>> {

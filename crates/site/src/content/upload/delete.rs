@@ -11,6 +11,7 @@ use lamna_proto::parse::path;
 use rustix::fs::{AtFlags, FileType};
 use rustix::io::Errno;
 
+use super::webdav::Change;
 use super::{
     Action, ChangeTarget, Conditions, ELSEWHERE, MALFORMED, NOT_FOR_ALL, NOT_HERE, OWN, Refused, name_of, parent_of,
     refused, refused_by,
@@ -27,7 +28,7 @@ pub(super) struct Delete {
 
 const NOTHING: Refused = Refused(404, "There is nothing at this address.");
 const ROOT: Refused = Refused(403, "The root of the site cannot be deleted.");
-const NOT_EMPTY: Refused =
+pub(super) const NOT_EMPTY: Refused =
     Refused(409, "The directory is not empty, though it may look so: hidden files are not listed.");
 const IN_USE: Refused = Refused(409, "The system uses this directory.");
 /// Longest request content, which is ignored.
@@ -44,9 +45,15 @@ impl Delete {
         self.target.path.strip_suffix(b"/").unwrap_or(&self.target.path)
     }
 
-    fn delete(&self) -> Result<(), Refused> {
+    /// The target of the deletion.
+    pub(super) fn target(&self) -> &ChangeTarget {
+        &self.target
+    }
+
+    pub(super) fn delete(&self) -> Result<(), Refused> {
         let (target, path) = (&self.target, self.path());
         self.check()?;
+        target.check_if()?;
         let (root, name) = target.site().root_of(path);
         let directory = root.directory(Wait::Yes, target.clock.now().ms()).map_err(refused_by)?;
         // What a request would be answered with: nothing is said about what lies outside.
@@ -71,10 +78,15 @@ impl Delete {
         if !is_outside {
             self.conditions.check(&parent, name, &target.abilities)?;
         }
+        target.check_locks(path, Change::Remove)?;
         let is_directory = FileType::from_raw_mode(own.st_mode) == FileType::Directory;
         let flags = if is_directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
+        let place = target.mounts().then(|| target.place(path));
         rustix::fs::unlinkat(&parent, name, flags).map_err(gone)?;
         target.handle_change(path);
+        if let Some(place) = place {
+            target.drop_locks(path, &place);
+        }
         Ok(())
     }
 

@@ -7,6 +7,7 @@ use lamna_io::new_file::NewFile;
 use lamna_proto::exchange::program::{Holds, Input, Program, StepResult};
 
 use super::multipart::{Event, Malformed, Parser};
+use super::webdav::Change;
 use super::{ChangeTarget, Gathered, MALFORMED, Refused, refused};
 use crate::content::action::Action;
 
@@ -54,8 +55,13 @@ impl Form {
                 }
                 Event::End => {
                     if let Some((file, name)) = file.take() {
+                        let path = [&*target.path, &name].concat();
+                        target.check_locks(&path, Change::Store)?;
+                        if target.mounts() {
+                            file.keep_properties(&name);
+                        }
                         file.move_to(&name).map_err(refused)?;
-                        target.handle_change(&[&*target.path, &name].concat());
+                        target.handle_change(&path);
                         *stored += 1;
                     }
                 }
@@ -77,6 +83,7 @@ fn create(target: &ChangeTarget, name: Vec<u8>) -> Result<(NewFile, Vec<u8>), Re
     let path = [&*target.path, &name].concat();
     target.check(Action::Upload, &path)?;
     let directory = target.directory(Action::Upload, &path)?;
+    target.check_locks(&path, Change::Store)?;
     Ok((NewFile::create(directory).map_err(refused)?, name))
 }
 

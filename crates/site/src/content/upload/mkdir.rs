@@ -8,6 +8,7 @@ use lamna_proto::parse::path;
 use rustix::fs::Mode;
 use rustix::io::Errno;
 
+use super::webdav::Change;
 use super::{Action, ChangeTarget, MALFORMED, Refused, name_of, refused};
 use crate::content::answers;
 
@@ -57,6 +58,8 @@ impl Mkdir {
         }
         self.target.check(Action::Mkdir, &path)?;
         let parent = self.target.directory(Action::Mkdir, &path)?;
+        self.target.check_if()?;
+        self.target.check_locks(&path, Change::Add)?;
         rustix::fs::mkdirat(&parent, name_of(&path), MODE).map_err(|errno| match errno {
             Errno::EXIST => exists,
             other => refused(other),

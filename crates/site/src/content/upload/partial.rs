@@ -22,6 +22,7 @@ use lamna_proto::parse::path;
 use lamna_sys::clock::Clock;
 use rustix::io::Errno;
 
+use super::webdav::{self, Change};
 use super::{Action, CONDITION, ChangeTarget, Conditions, FAILED, Gathered, Refused, name_of, refused, refused_by};
 use crate::content::at_once::ClientNetwork;
 use crate::content::site::Sites;
@@ -194,6 +195,8 @@ impl PartialPut {
             return Err(OTHER_LENGTH.into());
         }
         let directory = target.directory(Action::Upload, &target.path)?;
+        target.check_if()?;
+        target.check_locks(&target.path, Change::Store)?;
         self.conditions.check(&directory, name_of(&target.path), &target.abilities)?;
         let settings = &target.site().settings;
         let bounds = Bounds {
@@ -242,6 +245,7 @@ impl PartialPut {
     fn finish(&self, file: PartialFile) -> Result<Before, Refused> {
         let path = &self.target.path;
         let only_unused = self.conditions.is_for_nothing();
+        self.target.check_locks(path, Change::Store)?;
         let moved = file.move_to(self.target.directory(Action::Upload, path)?, name_of(path), only_unused);
         let before = moved.map_err(|errno| match errno {
             // Another request may have stored one since the first step.
@@ -253,7 +257,8 @@ impl PartialPut {
     }
 }
 
-/// Deletes partial files that have not grown for as long as their site keeps them. Waits for the disk.
+/// Deletes partial files that have not grown for as long as their site keeps them, and locks that have expired. Waits
+/// for the disk.
 pub fn sweep(sites: &Sites, clock: Clock) {
     for site in sites.all() {
         let roots = std::iter::once(&site.root).chain(site.aliases.iter().map(|(_, root)| root));
@@ -261,6 +266,7 @@ pub fn sweep(sites: &Sites, clock: Clock) {
             // What cannot be looked at now is looked at the next time.
             let Ok(root) = root.directory(Wait::Yes, clock.now().ms()) else { continue };
             let _ = partial_file::sweep(root.as_fd(), site.settings.upload_resume_s);
+            webdav::sweep(root.as_fd());
         }
     }
 }
