@@ -175,6 +175,11 @@ impl<'d> Rule<'d> {
         self.has("R") || self.to.contains("://") && !self.has("P")
     }
 
+    /// Where a route that looks for something else stands.
+    fn strength(&self) -> Strength {
+        if self.base.is_empty() { Strength::Rewrite } else { Strength::Inner }
+    }
+
     /// Whether it fits every path that it sees.
     fn is_for_all(&self) -> bool {
         !self.is_not
@@ -395,7 +400,7 @@ impl<'d> Rule<'d> {
             Some(keys) => {
                 for all in &conditions.any {
                     let first: Vec<(&'static str, String)> = vec![keys.clone()];
-                    routes.emit(Strength::Rewrite, line, all, first, false, draft);
+                    routes.emit(self.strength(), line, all, first, false, draft);
                 }
             }
             None => {
@@ -404,7 +409,7 @@ impl<'d> Rule<'d> {
                     format!("`{text}`: an application is asked for the path of the request; {DENIED_WORDS}"),
                 );
                 for all in &conditions.any {
-                    routes.emit(Strength::Rewrite, line, all, vec![("respond", "404".into())], true, draft);
+                    routes.emit(self.strength(), line, all, vec![("respond", "404".into())], true, draft);
                 }
             }
         }
@@ -497,7 +502,7 @@ impl<'d> Rule<'d> {
         let template = if all_of_path { format!("{}$path", template.trim_end_matches("/$1")) } else { template };
         if is_plain && (is_known || all_of_path) && conditions.file.is_none() && !is_program(&template) {
             for all in &conditions.any {
-                routes.emit(Strength::Rewrite, line, all, vec![("rewrite", quoted(&template))], false, draft);
+                routes.emit(self.strength(), line, all, vec![("rewrite", quoted(&template))], false, draft);
             }
             return;
         }
@@ -512,7 +517,7 @@ impl<'d> Rule<'d> {
                     ("try", format!("[{}]", quoted(&template))),
                     ("fastcgi", routes.fastcgi.clone().unwrap_or_default()),
                 ];
-                routes.emit(Strength::Rewrite, line, all, keys, false, draft);
+                routes.emit(self.strength(), line, all, keys, false, draft);
             }
             return;
         }
@@ -521,7 +526,7 @@ impl<'d> Rule<'d> {
             return;
         }
         for all in &conditions.any {
-            routes.emit(Strength::Rewrite, line, all, vec![("respond", "404".into())], true, draft);
+            routes.emit(self.strength(), line, all, vec![("respond", "404".into())], true, draft);
         }
     }
 }

@@ -13,6 +13,8 @@ use crate::{DENIED_WORDS, Draft, Route};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Strength {
     Rewrite,
+    /// Rules of a folder that look for another file: its other rules are carried out for that as well.
+    Inner,
     Redirect,
     Proxy,
     /// Of two the later one counts.
@@ -33,6 +35,7 @@ impl Routes {
         let count = i32::try_from(self.all.len()).unwrap_or(0);
         let priority = match strength {
             Strength::Rewrite => 80_000 - count,
+            Strength::Inner => 70_000 - count,
             Strength::Redirect => 60_000 - count,
             Strength::Proxy => 40_000 - count,
             Strength::Section => 5_000 + count,

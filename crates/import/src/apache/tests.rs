@@ -215,6 +215,13 @@ fn rules_refuse_and_lead_elsewhere() {
         ("RewriteCond %{REQUEST_URI} !^/(pub|img)/\nRewriteRule ^ - [F]", "/x", "", "403"),
         ("RewriteRule ^pub/ - [L]\nRewriteRule ^ - [F]", "/pub/x", "", "unix:/run/php.sock"),
         ("RewriteRule ^user/([0-9]+)$ user.php?id=$1 [L]", "/user/12", "", "404"),
+        // The rules of a folder are carried out for what they lead to as well.
+        (
+            "RewriteRule ^a/(.*)$ /b/$1 [L]\nRewriteCond %{HTTP_USER_AGENT} evil\nRewriteRule ^ - [F]",
+            "/a/x",
+            "User-Agent: evil\r\n",
+            "403",
+        ),
         ("RewriteRule ^x/(.*)$ http://127.0.0.1:3000/x/$1 [P]", "/x/y", "", "404"),
         ("RewriteRule ^(.*)$ http://127.0.0.1:3000/$1 [P]", "/x/y", "", "127.0.0.1:3000"),
     ] {

@@ -27,6 +27,15 @@ pub(crate) enum Does {
     Remove,
 }
 
+impl Change {
+    /// Whether nothing of `other`, which is made before, is left.
+    pub(super) fn replaces(&self, other: &Change) -> bool {
+        self.is_of_request == other.is_of_request
+            && self.name.eq_ignore_ascii_case(&other.name)
+            && !matches!(self.does, Does::Add(_))
+    }
+}
+
 /// The change that a rule makes: `words` are its name, the name of the field, and a value. None if it is none, or is
 /// told of.
 pub(super) fn read(line: &Line, is_of_request: bool, words: &[String], draft: &mut Draft) -> Option<Change> {

@@ -620,9 +620,17 @@ impl Rules<'_> {
             .filter_map(|rule| if let Action::Change(change) = &rule.action { Some(change) } else { None })
             .collect();
         // The last rule about a field counts: it stands before the others.
-        for rule in rules.iter().rev() {
-            if is_always(&rule) && matches!(rule.action, Action::Change(_)) {
-                continue;
+        for (at, rule) in rules.iter().enumerate().rev() {
+            let is_overridden = |change: &Change| {
+                rules[at + 1..].iter().filter(is_always).any(|later| match &later.action {
+                    Action::Change(other) => other.replaces(change),
+                    _ => false,
+                })
+            };
+            if let Action::Change(change) = &rule.action {
+                if is_always(&rule) || is_overridden(change) {
+                    continue;
+                }
             }
             for condition in &rule.condition {
                 let both = around.and(condition);

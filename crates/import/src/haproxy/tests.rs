@@ -204,6 +204,17 @@ fn backends_have_their_own_rules_and_leave_others_alone() {
 }
 
 #[test]
+fn the_last_rule_about_a_field_counts() {
+    let text = front(
+        " http-request set-header X-A 1 if { path_beg /p }\n http-request set-header X-A 2\n http-request set-header X-B 3\n \
+         http-request del-header X-B if { path_beg /p }",
+    );
+    assert!(!text.contains("\"X-A\" = \"1\"") && text.contains("\"X-A\" = \"2\""), "{text}");
+    let [removed, set] = ["remove = [\"X-B\"]", "\"X-B\" = \"3\""].map(|one| text.find(one));
+    assert!(removed.is_some() && removed < set, "{text}");
+}
+
+#[test]
 fn backends_are_found_in_a_map_of_hosts() {
     let text = front(" use_backend %[req.hdr(host),lower,map(/etc/haproxy/hosts.map,static)]");
     for (host, expected) in [("b.example.org", "3001"), ("a.example", "3000"), ("c.example", "3002")] {
