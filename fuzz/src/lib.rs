@@ -1,4 +1,4 @@
-//! What the fuzz targets run: the checks of `crates/proto/tests/proto`, and one of the server, which exist once and are
+//! What the fuzz targets run: the checks of `crates/proto/tests/proto`, and some of the server, which exist once and are
 //! included from there, and what must hold of filters.
 //!
 //! Owns: how a fuzzer's bytes become inputs of the checks. Each function panics if its check does not hold.
@@ -7,6 +7,10 @@
 mod authorization;
 #[path = "../../crates/site/src/content/access/authorization_checks.rs"]
 mod authorization_checks;
+#[path = "../../crates/site/src/content/upload/webdav/condition_checks.rs"]
+mod condition_checks;
+#[path = "../../crates/site/src/content/upload/webdav/conditions.rs"]
+mod conditions;
 #[path = "../../crates/proto/tests/proto/caching_checks.rs"]
 mod caching_checks;
 // Some are for tests only.
@@ -90,6 +94,11 @@ pub fn cache_control(input: &[u8]) {
 /// A table of hints that was kept is read as one or refused, whatever somebody has made of it.
 pub fn hint_table(input: &[u8]) {
     hint_table_checks::hint_table(input);
+}
+
+/// What a request of WebDAV makes a condition is read in one way.
+pub fn if_field(input: &[u8]) {
+    condition_checks::if_field(input);
 }
 
 /// Who a request says that it is from is read in one way.

@@ -69,6 +69,8 @@ pub(super) fn fields_of(way: Way, rule: Rule, who: Who) -> Vec<(String, String)>
 pub(super) fn judge(is_let_in: bool, rule: Rule, thing: &Thing, method: &str, seen: &Seen) -> Option<String> {
     let secret = match thing.kind {
         Kind::Names => format!("x-{}.html", rule.name()),
+        // A redirect has the name that was asked for.
+        Kind::Mounted => format!("x-{}.html</D:displayname>", rule.name()),
         _ => format!("SECRET-{}", rule.name()),
     };
     let is_shown = seen.text.contains(&secret);
@@ -86,11 +88,14 @@ pub(super) fn judge(is_let_in: bool, rule: Rule, thing: &Thing, method: &str, se
         let is_whole = has_done && (thing.reached != Reached::InAnother || is_in_maintenance);
         return if is_shown || is_whole { told("it is let in") } else { None };
     }
+    let is_mounted = thing.kind == Kind::Mounted || thing.target.starts_with("/R/dav");
+    let tells = is_mounted && method == "PROPFIND";
     let shows = match thing.kind {
-        Kind::File | Kind::Names => method == "GET",
+        Kind::File | Kind::Names => method == "GET" || tells,
+        Kind::Mounted => tells,
         Kind::Runs => true,
     };
-    let does = thing.kind == Kind::Runs || reads;
+    let does = thing.kind == Kind::Runs || reads && thing.kind != Kind::Mounted || tells;
     if does && !(has_done || thing.reached == Reached::InAnother) || shows && !is_shown {
         return told("it is not let in");
     }
@@ -142,6 +147,8 @@ fn free_plain_port(of: u8) -> Option<SocketAddr> {
 /// Methods that are tried with a thing.
 fn methods(way: Way, thing: &Thing) -> &'static [&'static str] {
     match (thing.kind, way) {
+        (Kind::Mounted, _) => &["PROPFIND"],
+        (Kind::Names, Way::Plain | Way::Tls | Way::H2c) => &["GET", "HEAD", "POST", "QUERY", "PROPFIND"],
         _ if is_whole() => &["GET", "HEAD", "POST", "PUT", "DELETE", "QUERY"],
         (_, Way::Plain | Way::Tls | Way::H2c) => &["GET", "HEAD", "POST", "QUERY"],
         (Kind::Runs, _) => &["GET", "POST"],
@@ -160,7 +167,9 @@ fn try_way(place: &Place, way: Way, rule: Rule, differences: &mut Differences) {
             let from = if rule.goes_by_network() && who == Who::Right { "192.0.2.7" } else { "198.51.100.1" };
             visitor = visitor.preamble(format!("PROXY TCP4 {from} 127.0.0.1 4000 80\r\n"));
         }
-        let fields = fields_of(way, rule, who);
+        let mut fields = fields_of(way, rule, who);
+        // PROPFIND asks for what is in a folder as well.
+        fields.push(("depth".to_owned(), "1".to_owned()));
         if rule == Rule::Limit {
             // It is used up.
             let _ = visitor.ask("GET", "/limit/secret.txt", &fields);

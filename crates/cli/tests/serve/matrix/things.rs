@@ -82,6 +82,8 @@ pub(super) enum Kind {
     File,
     /// It is read, and only GET shows its name.
     Names,
+    /// It is told of by PROPFIND.
+    Mounted,
     /// It is run, whatever the method.
     Runs,
 }
@@ -101,7 +103,7 @@ const fn thing(target: &'static str, reached: Reached, kind: Kind, is_limited: b
     Thing { target, reached, kind, is_limited }
 }
 
-use Kind::{File, Names, Runs};
+use Kind::{File, Mounted, Names, Runs};
 use Reached::{ByAnother, ByItsPath, InAnother};
 
 /// All ways to things.
@@ -151,6 +153,12 @@ pub(super) const THINGS: &[Thing] = &[
     thing("/all-R/?download=tar", InAnother, Names, false),
     thing("/all-R/?download=zip", InAnother, Names, false),
     thing("/all-R/?q=needle", InAnother, Names, false),
+    // As a folder that is mounted.
+    thing("/R/dav/", ByItsPath, Names, true),
+    thing("/R/dav", ByItsPath, Mounted, true),
+    thing("/R/dav/x-R.html", ByItsPath, Mounted, true),
+    thing("/dav-R/", InAnother, Names, false),
+    thing("/dav-R/link/x-R.html", ByAnother, Mounted, false),
     // As a section and an overview of a page, and a part of one.
     thing("/R/page.html?section=inner", ByItsPath, File, true),
     thing("/R/page.html?view=outline", ByItsPath, File, true),
@@ -191,7 +199,8 @@ pub(super) fn config(rules: &[Rule], site_lines: &str, service: SocketAddr, appl
         let (r, access) = (rule.name(), rule.access(service));
         text += &format!(
             "[[site.route]]\nmatch = [\"/{r}/*\", \"/x-{r}.cgi\", \"/x-{r}.txt\", \"/x-{r}.html\", \"/ix-{r}/index.cgi\", \"/fx-{r}/index.html\", \
-             \"/all-{r}/x-{r}.html\", \"/all-{r}/folder/*\"]\n{access}\
+             \"/all-{r}/x-{r}.html\", \"/all-{r}/folder/*\", \"/dav-{r}/x-{r}.html\"]\n{access}\
+             [[site.route]]\nmatch = [\"/{r}/dav/*\", \"/{r}/dav\", \"/dav-{r}/*\"]\nwebdav = true\ncgi = false\n\
              [[site.route]]\nmatch = \"/{r}/app/*\"\nproxy = \"http://{application}\"\n\
              [[site.route]]\nmatch = \"/{r}/kept/*\"\nproxy = \"http://{application}\"\ncache = {{ fresh_s = 600 }}\n\
              [[site.route]]\nmatch = \"/{r}/behind/*\"\ntry = [\"$path\"]\nproxy = \"http://{application}\"\n\
@@ -248,7 +257,8 @@ pub(super) fn plant(launch: Launch, rules: &[Rule]) -> Launch {
             let path = launch.site().join(name.replace('R', r));
             fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("it is there");
         }
-        for name in ["R/names/x-R.html", "all-R/x-R.html", "all-R/folder/x-R.html"] {
+        for name in ["R/names/x-R.html", "R/dav/x-R.html", "all-R/x-R.html", "all-R/folder/x-R.html", "dav-R/x-R.html"]
+        {
             launch = launch.file(&name.replace('R', r), NEEDLE);
         }
         launch = launch.file(&format!("all-{r}/public.html"), NEEDLE);
@@ -262,7 +272,9 @@ pub(super) fn plant(launch: Launch, rules: &[Rule]) -> Launch {
 
 /// A link to a file behind the same rule.
 fn link(site: &Path, r: &str) {
-    std::os::unix::fs::symlink("secret.txt", site.join(r).join("link.txt")).expect("it is not there yet");
+    let link = |to: &str, name: String| std::os::unix::fs::symlink(to, site.join(name)).expect("it is not there yet");
+    link("secret.txt", format!("{r}/link.txt"));
+    link(&format!("../{r}/dav"), format!("dav-{r}/link"));
 }
 
 /// `content` in a form of gzip that can be read as it is: stored, not compressed.

@@ -93,6 +93,11 @@ access = {{ users = ["bob"] }}
         "y=x",
     ];
     assert_eq!(tree(&server.site()), left);
+    // Nobody keeps others out of where he may store nothing himself.
+    let all = lock(&server, "/", BOB, EXCLUSIVE);
+    assert_eq!(status(&server, "PUT", "/new", ADA, "x"), 423);
+    assert_eq!(status(&server, "PUT", "/ada/new", ADA, "x"), 201);
+    assert_eq!(status(&server, "UNLOCK", "/", &format!("Lock-Token: <{all}>\r\n{BOB}"), ""), 204);
     // A lock is its user's: a token that another one has read is of no use to him.
     let token = lock(&server, "/y", BOB, EXCLUSIVE);
     let shown = |who: &str| format!("If: (<{token}>)\r\n{who}");

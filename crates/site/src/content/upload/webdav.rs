@@ -5,7 +5,9 @@
 //! verdict on that path, those of a copy by one on the path of the copy as well; a change of what is locked needs the
 //! token, by whatever method it comes. All that waits is in the steps of programs.
 
-pub mod conditions;
+#[cfg(test)]
+mod condition_checks;
+mod conditions;
 mod dead;
 mod destination;
 mod erase;

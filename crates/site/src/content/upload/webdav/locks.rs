@@ -240,7 +240,8 @@ fn read_in(folder: &OwnedFd) -> Result<Vec<Lock>, Errno> {
         Err(Errno::NOENT) => return Ok(Vec::new()),
         file => file?,
     };
-    let size = rustix::fs::fstat(&file)?.st_size as usize;
+    let stat = rustix::fs::fstat(&file)?;
+    let size = stat.st_size as usize;
     if size > TABLE_BYTES_MAX {
         return Err(Errno::FBIG);
     }
@@ -252,7 +253,12 @@ fn read_in(folder: &OwnedFd) -> Result<Vec<Lock>, Errno> {
         }
     }
     let now = unix_ms();
-    let mut locks: Vec<Lock> = serde_json::from_slice(&bytes).map_err(|_| Errno::BADMSG)?;
+    let mut locks: Vec<Lock> = match serde_json::from_slice(&bytes) {
+        Ok(locks) => locks,
+        // A loss of power may leave it so. All that were in it have expired.
+        Err(_) if (stat.st_mtime as u64).saturating_add(u64::from(SECONDS_MAX)) * 1000 < now => Vec::new(),
+        Err(_) => return Err(Errno::BADMSG),
+    };
     locks.retain(|lock| lock.holds(now));
     Ok(locks)
 }
@@ -392,6 +398,21 @@ mod tests {
         })
         .unwrap();
         assert!(!directory.path().join(FOLDER).exists() && places(&root).is_empty());
+    }
+
+    #[test]
+    fn a_table_that_cannot_be_read_counts_until_all_locks_in_it_must_have_expired() {
+        let (directory, root) = root();
+        add(&root, lock("a", false, false)).unwrap();
+        let table = directory.path().join(FOLDER).join(TABLE);
+        std::fs::write(&table, "[{").unwrap();
+        assert_eq!(
+            (read(root.as_fd()), add(&root, lock("b", false, false))),
+            (Err(Errno::BADMSG), Err(Unchanged::Failed(Errno::BADMSG)))
+        );
+        let old = std::time::SystemTime::now() - std::time::Duration::from_secs(u64::from(SECONDS_MAX) + 2);
+        std::fs::File::open(&table).unwrap().set_modified(old).unwrap();
+        assert_eq!((read(root.as_fd()), add(&root, lock("b", false, false))), (Ok(Vec::new()), Ok(())));
     }
 
     #[test]

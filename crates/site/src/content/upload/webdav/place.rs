@@ -12,7 +12,7 @@ use lamna_proto::parse::path;
 use rustix::fs::{AtFlags, FileType};
 use rustix::io::Errno;
 
-use super::super::{CONDITION, ChangeTarget, FAILED, Refused, name_of, parent_of, refused, refused_by};
+use super::super::{Action, CONDITION, ChangeTarget, FAILED, Refused, name_of, parent_of, refused, refused_by};
 use super::conditions::Predicate;
 use super::locks::{self, Lock, Touches, Unchanged};
 use super::{LOCKED, destination};
@@ -72,10 +72,12 @@ impl ChangeTarget {
 
     /// Whether no lock stands in the way of a change of `path`, which has no slash at its end.
     pub(in super::super) fn check_locks(&self, path: &[u8], change: Change) -> Result<(), Refused> {
-        let locks = self.locks_at(if path.is_empty() { b"/" } else { path })?;
+        let mut locks = self.locks_at(if path.is_empty() { b"/" } else { path })?;
         if locks.is_empty() {
             return Ok(());
         }
+        let place = self.place(path);
+        locks.retain(|lock| lock.is_within(&place) || self.reaches(lock, path));
         let touches = match change {
             Change::Describe => Touches::Content,
             Change::Remove => Touches::Tree,
@@ -83,10 +85,23 @@ impl ChangeTarget {
             Change::Store if self.is_there(path) => Touches::Content,
             Change::Store => Touches::Name,
         };
-        match locks::in_the_way(&locks, (&self.place(path), touches), |lock| self.shows(lock)) {
+        match locks::in_the_way(&locks, (&place, touches), |lock| self.shows(lock)) {
             Some(_) => Err(LOCKED),
             None => Ok(()),
         }
+    }
+
+    /// Whether `lock`, of a folder, is for what is at `path` in it: nobody keeps others out of where he may store
+    /// nothing himself. So it ends where other rules say who may.
+    fn reaches(&self, lock: &Lock, path: &[u8]) -> bool {
+        if !self.site().routes.keep_out() {
+            return true;
+        }
+        let mut from = Vec::new();
+        let rules = self.rules_of(path);
+        let whom = rules.whom(Action::Upload);
+        path::normalise(lock.href.as_bytes(), &mut from).is_ok()
+            && (whom.is_none() || self.rules_of(&from).whom(Action::Upload) == whom)
     }
 
     /// Whether something has this path.
@@ -125,9 +140,9 @@ impl ChangeTarget {
             }
             // Of what the client may not read it is told nothing.
             Predicate::Has(etag) => {
-                !path::is_hidden(path)
-                    && self.etag_at(path).is_some_and(|own| own == etag)
-                    && (path == self.path || self.lets_on(super::Action::Read, bare))
+                let routes = &self.site().routes;
+                let is_told = path == self.path || !routes.hides(path) && routes.is_for_anybody(path);
+                is_told && !path::is_hidden(path) && self.etag_at(path).is_some_and(|own| own == etag)
             }
         }
     }

@@ -85,7 +85,7 @@ enum Work {
     LooksAtReplaced(Survey),
     /// All has been looked at.
     Decided,
-    Copies(TreeCopy, Option<Staging>),
+    Copies(Box<TreeCopy>, Option<Staging>),
     /// The tree that was replaced is removed.
     Erases(Box<Erase>, Staging),
 }
@@ -236,7 +236,7 @@ impl Transfer {
                 Some((opened, stamp)) if !plan.is_folder => {
                     let parent = duplicate(&plan.to)?;
                     let copy = TreeCopy::of_file(opened, stamp, parent, destination.bytes_max())?;
-                    self.work = Work::Copies(copy, None);
+                    self.work = Work::Copies(Box::new(copy), None);
                 }
                 Some((opened, _)) => {
                     let mut staging = Staging::new(&plan.to)?;
@@ -244,7 +244,7 @@ impl Transfer {
                     let is_deep = self.asked.depth == Depth::Infinity;
                     let (from, to) = ((opened, source.bare_path()), plan.destination_paths.clone());
                     let copy = TreeCopy::of_folder(from, (&plan.to, &staging), to, is_deep)?;
-                    self.work = Work::Copies(copy, Some(staging));
+                    self.work = Work::Copies(Box::new(copy), Some(staging));
                 }
             },
             Work::Copies(copy, staging) => match copy.step(tree, destination)? {
