@@ -11,6 +11,7 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use lamna_policy::upstream::Balance;
 use lamna_proto::gateway::proxy::ProxyVersion;
 
 use crate::upstream_address::UpstreamAddress;
@@ -36,6 +37,10 @@ pub struct GatewaySettings {
     pub body_bytes_max: Option<u64>,
     /// How content is kept until it is whole, before the application is asked; none if it goes on as it comes.
     pub buffer: Option<BufferSettings>,
+    /// Which of two places that a request may get to is asked.
+    pub balance: Balance,
+    /// Which answers are not given to a client while another place may do better; none if each is.
+    pub retry: Option<RetrySettings>,
     /// The property by which requests get to the same place; none if any place will do.
     pub sticky: Option<Sticky>,
     /// How places are asked whether they are well; none if they are not.
@@ -54,6 +59,24 @@ pub struct GatewaySettings {
     pub programs: Vec<ProgramSettings>,
 }
 
+/// Answers after which a request with an idempotent method is tried again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RetrySettings {
+    /// Their statuses.
+    pub statuses: Vec<RangeInclusive<u16>>,
+    /// How often one request is tried at most, the first time included.
+    pub tries: u32,
+    /// The part of all requests, in percent, that may be tried again so.
+    pub percent_max: u32,
+}
+
+impl RetrySettings {
+    /// Whether an answer of this status is not the last word.
+    pub fn is_for(&self, status: u16) -> bool {
+        self.statuses.iter().any(|statuses| statuses.contains(&status))
+    }
+}
+
 /// A property by which requests get to the same place of an application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sticky {
@@ -63,6 +86,13 @@ pub enum Sticky {
     Header(String),
     /// The value of the cookie of this name.
     Cookie(String),
+    /// The place that a cookie of the server names. Clients get it, and cannot read it.
+    SetCookie {
+        /// The name of the cookie.
+        name: String,
+        /// The path for which clients send it.
+        path: String,
+    },
 }
 
 /// How CGI programs are run.
@@ -309,6 +339,8 @@ impl GatewaySettings {
             websocket_timeout_ms: None,
             body_bytes_max: None,
             buffer: None,
+            balance: Balance::default(),
+            retry: None,
             sticky: None,
             check: None,
             send_proxy: None,

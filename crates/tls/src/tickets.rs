@@ -81,6 +81,15 @@ impl TicketKey {
         aead::UnboundKey::new(&aead::AES_256_GCM, &self.0[NAME_BYTES..]).ok().map(aead::LessSafeKey::new)
     }
 
+    fn digest(&self, text: &[u8]) -> [u8; 16] {
+        let mut seed = [0; 32];
+        seed.copy_from_slice(&self.0[NAME_BYTES..]);
+        let own = derive(&derive(&seed, b"lamna digest key"), text);
+        let mut digest = [0; 16];
+        digest.copy_from_slice(&own[..16]);
+        digest
+    }
+
     fn encrypt(&self, plain: &[u8], binding: &Binding) -> Option<Vec<u8>> {
         let mut nonce = [0; NONCE_BYTES];
         fill_random(&mut nonce).ok()?;
@@ -172,6 +181,13 @@ impl Tickets {
             #[cfg(test)]
             ahead_seconds: AtomicU64::new(0),
         }
+    }
+
+    /// A digest of `text` by the key of now, and the one by the key before, which are the same in all processes with
+    /// these keys. Nobody else can make them, or say what they are of. They say nothing about tickets.
+    pub fn digests(&self, text: &[u8]) -> [[u8; 16]; 2] {
+        let keys = self.at(self.now());
+        [keys.current, keys.previous].map(|key| key.digest(text))
     }
 
     /// Seconds since 1970.

@@ -54,17 +54,31 @@ fn of_table(table: &CheckTable, span: Range<usize>, checker: &mut Checker<'_>) -
     check.passes = amount("passes", &table.passes, Unit::Count, bounds::TIMES, check.passes);
     check.misses = amount("misses", &table.misses, Unit::Count, bounds::TIMES, check.misses);
     if let Some(given) = &table.status {
-        let read = |text: &String| match headers::Statuses::from_text(text)? {
-            headers::Statuses::One(status) => Some(status..=status),
-            headers::Statuses::Class(digit) => Some(digit * 100..=digit * 100 + 99),
-        };
-        let statuses: Option<Vec<_>> = given.get_ref().0.iter().map(read).collect();
-        match statuses.filter(|statuses| !statuses.is_empty()) {
+        match statuses_of(&given.get_ref().0) {
             Some(statuses) => check.statuses = statuses,
             None => checker.problem(given.span(), "`status` has statuses of answers, as in 200 or \"2xx\""),
         }
     }
     Some(check)
+}
+
+/// Statuses, as single ones and as classes; none if a text is neither, or if there is no text.
+pub(super) fn statuses_of(texts: &[String]) -> Option<Vec<RangeInclusive<u16>>> {
+    let read = |text: &String| match headers::Statuses::from_text(text)? {
+        headers::Statuses::One(status) => Some(status..=status),
+        headers::Statuses::Class(digit) => Some(digit * 100..=digit * 100 + 99),
+    };
+    let statuses: Option<Vec<_>> = texts.iter().map(read).collect();
+    statuses.filter(|statuses| !statuses.is_empty())
+}
+
+/// Statuses as they are written.
+pub(super) fn render_statuses(statuses: &[RangeInclusive<u16>]) -> String {
+    let status = |statuses: &RangeInclusive<u16>| match (*statuses.start(), *statuses.end()) {
+        (one, end) if one == end => one.to_string(),
+        (start, _) => format!("\"{}xx\"", start / 100),
+    };
+    statuses.iter().map(status).collect::<Vec<_>>().join(", ")
 }
 
 /// A path that can be asked for, with its query.
@@ -78,17 +92,12 @@ pub(super) fn path_of(path: &str, span: Range<usize>, checker: &mut Checker<'_>)
 
 /// As it is written in a configuration.
 pub(super) fn render(check: &CheckSettings) -> String {
-    let status = |statuses: &RangeInclusive<u16>| match (*statuses.start(), *statuses.end()) {
-        (one, end) if one == end => one.to_string(),
-        (start, _) => format!("\"{}xx\"", start / 100),
-    };
-    let statuses: Vec<String> = check.statuses.iter().map(status).collect();
     format!(
         "{{ path = {}, interval_ms = {}, timeout_ms = {}, status = [{}], passes = {}, misses = {} }}",
         toml::Value::from(check.path.as_str()),
         check.interval_ms,
         check.timeout_ms,
-        statuses.join(", "),
+        render_statuses(&check.statuses),
         check.passes,
         check.misses
     )

@@ -12,7 +12,7 @@ use super::bounds;
 use super::pattern::Pattern;
 use super::row::{Answer, Field, Matching, Objection, Order, RouteKey, Section};
 use super::shapes::{GatewayTable, SwitchOr, SwitchOrAmount};
-use super::{RouteSettings, RouteTable, Switch, cgi, checks, prefixes, programs, sticky};
+use super::{RouteSettings, RouteTable, Switch, cgi, checks, prefixes, programs, retries, sticky};
 use crate::checker::Checker;
 use crate::gateway::{
     BUFFER_DIRECTORY, BUFFERED_BYTES_MAX, BufferSettings, CommandSettings, GatewayProtocol, GatewaySettings, Instances,
@@ -31,8 +31,8 @@ impl RouteKey for Gateway {
     const ANSWER: Answer = Answer::Elsewhere;
     const NOTHING: &'static str = "false";
 
-    fn judge(given: &RouteTable, _: &[Pattern], checker: &mut Checker<'_>) -> Switch<GatewaySettings> {
-        judge(given, checker)
+    fn judge(given: &RouteTable, patterns: &[Pattern], checker: &mut Checker<'_>) -> Switch<GatewaySettings> {
+        judge(given, patterns, checker)
     }
 
     fn render(said: &Switch<GatewaySettings>) -> Option<String> {
@@ -96,7 +96,7 @@ fn named(given: &RouteTable) -> Vec<(GatewayProtocol, &Spanned<SwitchOr<GatewayT
 }
 
 /// The application that the route names.
-fn judge(given: &RouteTable, checker: &mut Checker<'_>) -> Switch<GatewaySettings> {
+fn judge(given: &RouteTable, patterns: &[Pattern], checker: &mut Checker<'_>) -> Switch<GatewaySettings> {
     if let Some(programs) = &given.cgi {
         if let Some((_, other)) = named(given).first() {
             checker.problem(other.span(), ONE_APPLICATION);
@@ -130,7 +130,7 @@ fn judge(given: &RouteTable, checker: &mut Checker<'_>) -> Switch<GatewaySetting
                 Switch::Set(GatewaySettings { base_path, ..GatewaySettings::new(protocol, upstreams) })
             })
         }
-        SwitchOr::Table(table) => of_table(protocol, table, span, checker),
+        SwitchOr::Table(table) => of_table(protocol, (table, patterns), span, checker),
     }
 }
 
@@ -192,7 +192,7 @@ fn upstream(
 
 pub(super) fn of_table(
     protocol: GatewayProtocol,
-    table: &GatewayTable,
+    (table, patterns): (&GatewayTable, &[Pattern]),
     span: std::ops::Range<usize>,
     checker: &mut Checker<'_>,
 ) -> Switch<GatewaySettings> {
@@ -215,7 +215,9 @@ pub(super) fn of_table(
     }
     weigh(&mut upstreams, table.weights.as_ref(), checker);
     let mut settings = GatewaySettings { base_path, ..GatewaySettings::new(protocol, upstreams) };
-    settings.sticky = sticky::judge(table.sticky.as_ref(), checker);
+    settings.balance = retries::balance(table.balance.as_ref(), checker);
+    settings.retry = retries::retry(table.retry.as_ref(), checker);
+    settings.sticky = sticky::judge(table.sticky.as_ref(), patterns, checker);
     settings.host = table.host.as_ref().and_then(|host| host_of(host, checker));
     let mut ms = |key: &str, given: &Option<_>, otherwise: u32| {
         let given = given.as_ref().and_then(|given| checker.amount(key, given, Unit::Milliseconds, &bounds::TIME_MS));
@@ -413,6 +415,8 @@ pub(super) fn render(gateway: &GatewaySettings) -> String {
         let weights = gateway.upstreams.iter().map(|upstream| upstream.weight.to_string());
         keys.push(format!("weights = [{}]", weights.collect::<Vec<_>>().join(", ")));
     }
+    keys.extend(retries::render_balance(gateway.balance));
+    keys.extend(gateway.retry.as_ref().map(retries::render_retry));
     keys.extend(gateway.sticky.as_ref().map(|sticky| format!("sticky = {}", sticky::render(sticky))));
     keys.extend(gateway.host.as_ref().map(|host| format!("host = {}", quoted(host))));
     keys.push(format!("connect_timeout_ms = {}", gateway.connect_timeout_ms));
@@ -524,6 +528,8 @@ pub(super) fn keys() -> Map<String, Value> {
     let keys = [
         ("to", several(places)),
         ("weights", list_of(number(&bounds::WEIGHT, "Its share of the requests; 0 for a spare"))),
+        ("balance", retries::balance_schema()),
+        ("retry", retries::retry_schema()),
         ("sticky", sticky::schema()),
         ("host", text("What Host says, in place of what the client asked for")),
         ("connect_timeout_ms", number(&bounds::TIME_MS, "How long a connection to it may take")),
@@ -609,9 +615,11 @@ mod tests {
             r#"proxy = { to = ["https://a.test", "http://b.test:81"], weights = [1, 0], ca = "ca.pem", server_name = "c.test" }"#,
             r#"fastcgi = { to = "127.0.0.1:9000", resolve_root = false }"#,
             r#"proxy = { to = "https://10.0.0.1:8443", verify = false, host = "a.test", body_bytes_max = 5 }"#,
+            r#"proxy = { to = ["http://a.test", "http://b.test"], balance = "least-time", retry = { status = [503, "5xx"], tries = 3 } }"#,
             r#"proxy = { to = ["http://a.test", "http://b.test"], sticky = "client" }"#,
             r#"proxy = { to = ["http://a.test", "http://b.test"], sticky = { header = "x-user" } }"#,
             r#"fastcgi = { to = ["a.test:1", "b.test:1"], sticky = { cookie = "PHPSESSID" } }"#,
+            r#"proxy = { to = ["http://a.test", "http://b.test"], sticky = { set_cookie = "place" } }"#,
             r#"proxy = { to = "http://a.test", send_proxy = "v1" }"#,
             r#"proxy = { to = "http://a.test", buffer = true }"#,
             r#"fastcgi = { to = "a.test:9000", buffer = "1 MiB", buffer_directory = ".", body_bytes_max = 5 }"#,
@@ -646,6 +654,10 @@ mod tests {
             (r#"proxy = { to = "http://a.test", buffer_directory = "/tmp" }"#, "there is none"),
             (r#"proxy = { to = "http://a.test", buffer = true, buffer_directory = "none" }"#, "none"),
             (r#"proxy = { to = "http://a.test", check = "/a b" }"#, "is not a path"),
+            (r#"proxy = { to = "http://a.test", balance = "fastest" }"#, "least-time"),
+            (r#"proxy = { to = "http://a.test", retry = { tries = 2 } }"#, "`status` says"),
+            (r#"proxy = { to = "http://a.test", retry = { status = [200] } }"#, "statuses of errors"),
+            (r#"proxy = { to = "http://a.test", retry = { status = [503], tries = 1 } }"#, "tries"),
             (r#"proxy = { to = ["http://a.test", "http://b.test"], sticky = "cookie" }"#, "have in common"),
             (r#"proxy = { to = ["http://a.test", "http://b.test"], sticky = { cookie = "a b" } }"#, "have in common"),
             (

@@ -38,6 +38,7 @@ mod programs;
 mod report;
 pub mod request_fields;
 mod respond;
+mod retries;
 mod row;
 mod rows;
 pub mod sent;

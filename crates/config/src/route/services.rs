@@ -54,7 +54,7 @@ pub(super) fn judge(given: &Spanned<Box<ServiceTable>>, checker: &mut Checker<'_
         verify: table.verify.clone(),
         ..GatewayTable::default()
     };
-    let gateway = gateways::of_table(GatewayProtocol::Http, &copy, span.clone(), checker);
+    let gateway = gateways::of_table(GatewayProtocol::Http, (&copy, &[]), span.clone(), checker);
     if matches!(&gateway, Switch::Set(gateway) if !gateway.base_path.is_empty()) {
         checker.problem(span, "`to` has no path for a service: what it is asked for is in `path`");
         return None;

@@ -20,6 +20,8 @@ use crate::written::{Amount, Filled, MayBeEmpty, Text, Texts};
 pub(super) struct GatewayTable {
     pub(super) to: Option<Spanned<Texts>>,
     pub(super) weights: Option<Spanned<Vec<i64>>>,
+    pub(super) balance: Option<Text>,
+    pub(super) retry: Option<Spanned<RetryTable>>,
     pub(super) sticky: Option<Spanned<SwitchOr<StickyTable>>>,
     pub(super) host: Option<Spanned<Text>>,
     pub(super) connect_timeout_ms: Option<Spanned<Amount>>,
@@ -38,6 +40,15 @@ pub(super) struct GatewayTable {
     pub(super) resolve_root: Option<Spanned<bool>>,
     pub(super) command: Option<Spanned<Texts>>,
     pub(super) instances: Option<Spanned<Amount>>,
+}
+
+/// `retry = { ... }`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+pub(super) struct RetryTable {
+    pub(super) status: Option<Spanned<Statuses>>,
+    pub(super) tries: Option<Spanned<Amount>>,
+    pub(super) percent_max: Option<Spanned<Amount>>,
 }
 
 /// `cgi = { ... }`

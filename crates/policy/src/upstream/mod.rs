@@ -12,10 +12,12 @@
 pub mod affinity;
 pub mod choice;
 pub mod health;
+pub mod response_time;
 pub mod retry;
 
 use choice::Candidate;
 use health::{Availability, Health, HealthSettings};
+use response_time::ResponseTime;
 
 use crate::random::Random;
 
@@ -27,8 +29,19 @@ pub struct Upstreams {
     random: Random,
     /// A number for each, by which it is told from others whatever its place in the list.
     numbers: Vec<u64>,
+    balance: Balance,
     /// Used by each choice, so that none allocates.
     candidates: Vec<Candidate>,
+}
+
+/// Which of two upstreams is the less busy one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Balance {
+    /// That with fewer requests under way for its weight.
+    #[default]
+    LeastBusy,
+    /// That with less time to come for its weight: its time to begin an answer, times the requests that it would have.
+    LeastTime,
 }
 
 #[derive(Clone, Debug)]
@@ -38,6 +51,8 @@ struct Upstream {
     health: Health,
     /// It gets no request.
     is_drained: bool,
+    /// The time that it takes to begin an answer.
+    time: ResponseTime,
 }
 
 /// A request that was given to an upstream. It has to be given back with [`Upstreams::handle_ended`], whatever becomes
@@ -47,6 +62,7 @@ struct Upstream {
 pub struct Attempt {
     index: usize,
     kind: Kind,
+    begun_ms: u64,
 }
 
 /// Why an upstream was chosen.
@@ -86,13 +102,19 @@ impl Attempt {
 impl Upstreams {
     /// For upstreams of these weights. One of weight 0 is asked only as a last resort: a spare.
     pub fn new(weights: &[u32], settings: HealthSettings, seed: u64) -> Upstreams {
-        let upstream =
-            |weight: &u32| Upstream { weight: *weight, load: 0, health: Health::default(), is_drained: false };
+        let upstream = |weight: &u32| Upstream {
+            weight: *weight,
+            load: 0,
+            health: Health::default(),
+            is_drained: false,
+            time: ResponseTime::default(),
+        };
         Upstreams {
             each: weights.iter().map(upstream).collect(),
             settings,
             random: Random::seeded(seed),
             numbers: (0..weights.len() as u64).collect(),
+            balance: Balance::default(),
             candidates: Vec::with_capacity(weights.len()),
         }
     }
@@ -101,6 +123,11 @@ impl Upstreams {
     pub fn with_numbers(self, numbers: Vec<u64>) -> Upstreams {
         debug_assert_eq!(numbers.len(), self.each.len());
         Upstreams { numbers, ..self }
+    }
+
+    /// The same, with this way to tell the less busy of two.
+    pub fn with_balance(self, balance: Balance) -> Upstreams {
+        Upstreams { balance, ..self }
     }
 
     /// Chooses for a request that was tried with `tried` before. `may_retry`: should the attempt fail, it may be tried
@@ -120,7 +147,17 @@ impl Upstreams {
         if kind == Kind::Trial {
             upstream.health.begin_trial(now_ms);
         }
-        Some(Attempt { index, kind })
+        Some(Attempt { index, kind, begun_ms: now_ms })
+    }
+
+    /// Chooses this upstream, if it is in use, is not drained and was not tried.
+    pub fn choose_this(&mut self, index: usize, now_ms: u64, tried: &[usize]) -> Option<Attempt> {
+        let settings = &self.settings;
+        let upstream = self.each.get_mut(index).filter(|upstream| !upstream.is_drained && !tried.contains(&index))?;
+        matches!(upstream.health.availability(now_ms, settings), Availability::InUse { .. }).then(|| {
+            upstream.load += 1;
+            Attempt { index, kind: Kind::Usual, begun_ms: now_ms }
+        })
     }
 
     /// From now on an upstream gets no request, or may get some again. Those that it has are not concerned.
@@ -128,6 +165,23 @@ impl Upstreams {
         if let Some(upstream) = self.each.get_mut(index) {
             upstream.is_drained = is_drained;
         }
+    }
+
+    /// The answer to an attempt has begun.
+    pub fn handle_answer(&mut self, attempt: &Attempt, now_ms: u64) {
+        if let Some(upstream) = self.each.get_mut(attempt.index) {
+            upstream.time.observe(now_ms.saturating_sub(attempt.begun_ms), now_ms);
+        }
+    }
+
+    /// Whether an upstream is left for a request that was tried with `tried`.
+    pub fn has_left(&self, now_ms: u64, tried: &[usize]) -> bool {
+        self.last_resort(now_ms, tried).is_some()
+    }
+
+    /// The time that an upstream is expected to take to begin an answer; none before its first answer.
+    pub fn time_ms(&self, index: usize, now_ms: u64) -> Option<u32> {
+        self.each.get(index)?.time.expected_ms(now_ms)
     }
 
     /// An attempt is over.
@@ -176,12 +230,20 @@ impl Upstreams {
 
     fn usual(&mut self, now_ms: u64, tried: &[usize], affinity: Option<u64>) -> Option<usize> {
         self.candidates.clear();
+        let usual_ms = self.usual_ms(now_ms);
         for (index, upstream) in self.each.iter().enumerate() {
             let share = match upstream.health.availability(now_ms, &self.settings) {
                 Availability::InUse { share } if !upstream.is_drained && !tried.contains(&index) => share,
                 _ => 0,
             };
-            self.candidates.push(Candidate { weight: upstream.weight, share, load: upstream.load });
+            let load = match self.balance {
+                Balance::LeastBusy => upstream.load,
+                Balance::LeastTime => {
+                    let ms = upstream.time.expected_ms(now_ms).unwrap_or(usual_ms);
+                    ms.saturating_add(1).saturating_mul(upstream.load.saturating_add(1))
+                }
+            };
+            self.candidates.push(Candidate { weight: upstream.weight, share, load });
         }
         match affinity {
             None => choice::choose(&self.candidates, &mut self.random),
@@ -190,6 +252,14 @@ impl Upstreams {
                 affinity::choose(self.candidates.iter().map(in_use).zip(&self.numbers), affinity)
             }
         }
+    }
+
+    /// The time that is expected of an upstream of which nothing is known yet: that of the others.
+    fn usual_ms(&self, now_ms: u64) -> u32 {
+        let known = || self.each.iter().filter_map(|upstream| upstream.time.expected_ms(now_ms));
+        let sum: u64 = known().map(u64::from).sum();
+        // An average of numbers of 32 bits is one.
+        sum.checked_div(known().count() as u64).unwrap_or(0) as u32
     }
 
     /// Spares that are in use first, then the upstream that is soonest to be tried again.
@@ -321,6 +391,35 @@ mod tests {
     }
 
     #[test]
+    fn by_time_who_begins_answers_sooner_gets_more_and_the_slow_one_is_found_out_about() {
+        let mut upstreams = Upstreams::new(&[1, 1], SETTINGS, 7).with_balance(Balance::LeastTime);
+        let (mut counts, mut now_ms) = ([0_u32; 2], 0);
+        for _ in 0..20_000 {
+            let attempt = upstreams.choose(now_ms, &[], true, None).unwrap();
+            let index = attempt.index();
+            counts[index] += 1;
+            now_ms += [5, 50][index];
+            upstreams.handle_answer(&attempt, now_ms);
+            upstreams.handle_ended(attempt, now_ms, Outcome::Answered);
+        }
+        assert!(counts[0] > 20 * counts[1] && counts[1] > 1, "{counts:?}");
+        // Many at once are divided as the times are.
+        let under_way: Vec<Attempt> = (0..110).map(|_| upstreams.choose(now_ms, &[], true, None).unwrap()).collect();
+        let (fast, slow) = (upstreams.load(0), upstreams.load(1));
+        assert!(2 * fast > 3 * slow && slow > 0, "{fast} {slow}");
+        under_way.into_iter().for_each(|attempt| upstreams.handle_ended(attempt, now_ms, Outcome::Unknown));
+    }
+
+    #[test]
+    fn by_time_before_any_answer_the_one_with_fewer_requests_is_asked() {
+        let mut upstreams = Upstreams::new(&[1, 1, 1], SETTINGS, 7).with_balance(Balance::LeastTime);
+        let under_way: Vec<Attempt> = (0..30).map(|_| upstreams.choose(0, &[], true, None).unwrap()).collect();
+        let loads = [0, 1, 2].map(|index| upstreams.load(index));
+        assert!(loads.iter().all(|load| (8..=12).contains(load)), "{loads:?}");
+        under_way.into_iter().for_each(|attempt| upstreams.handle_ended(attempt, 0, Outcome::Unknown));
+    }
+
+    #[test]
     fn who_is_drained_is_not_tried() {
         let mut upstreams = Upstreams::new(&[1, 1], SETTINGS, 7);
         fail(&mut upstreams, 0, 0, 3);
@@ -414,7 +513,7 @@ mod tests {
                     }
                     Event::End { which, outcome } if !under_way.is_empty() => {
                         let attempt = under_way.swap_remove(which.index(under_way.len()));
-                        let copy = Attempt { index: attempt.index, kind: attempt.kind };
+                        let copy = Attempt { index: attempt.index, kind: attempt.kind, begun_ms: attempt.begun_ms };
                         upstreams.handle_ended(attempt, now_ms, outcome);
                         again.handle_ended(copy, now_ms, outcome);
                     }

@@ -2,8 +2,8 @@
 //! drained.
 //!
 //! Owns: the judgement of such an order against the settings in force, and its publication to all processes, by
-//! `OperatorState` and by a mark on the row of a place. Guarantees: an order that is refused has changed nothing; what is
-//! in force is passed to a process that takes the place of this one as it is published. Does not answer requests.
+//! `OperatorState` and by a mark on the row of a place. Guarantees: an order that is refused has changed nothing; what
+//! is in force is passed to a process that takes the place of this one as it is published. Does not answer requests.
 
 use lamna_config::gateway::GatewaySettings;
 use lamna_config::route::condition::Network;

@@ -333,7 +333,7 @@ impl RunningEngine {
         let sites = if same_sites {
             old.sites.clone()
         } else {
-            Arc::new(open_sites(settings, &old.services, &confinement, &old.counters, old.clock)?)
+            Arc::new(open_sites(settings, &old.services, &confinement, &old.counters, (old.clock, &old.tickets))?)
         };
         let same_store = same_sites && reload::keeps_cache(before, settings);
         let store = match same_store {
@@ -540,7 +540,7 @@ fn prepare(
         &shared_metrics.services,
         &confinement,
         &shared_metrics.done,
-        shared_metrics.clock,
+        (shared_metrics.clock, &shared_metrics.tickets),
     )?);
     listen::follow(&listeners, settings);
     let store =
@@ -616,12 +616,12 @@ fn open_sites(
     services: &Arc<Registry>,
     confinement: &Confinement,
     counters: &SharedMemory<Counters>,
-    clock: Clock,
+    (clock, keys): (Clock, &Arc<Tickets>),
 ) -> Result<Sites, ServeError> {
     let open = || Sites::with_services(settings, services).map_err(|(path, errno)| ServeError::Root(path, errno));
     // Pages of sites are read.
     let sites = confinement.workers.within(open)??;
-    let prepare = || sites.prepare_applications(counters, clock).map_err(ServeError::Tls);
+    let prepare = || sites.prepare_applications(counters, (clock, keys)).map_err(ServeError::Tls);
     confinement.agents.within(prepare)??;
     Ok(sites)
 }

@@ -71,9 +71,8 @@ pub fn serve(
         operator_orders::take(&orders, operator_state, &done.places);
     }
     succession.set_operator(shared_metrics.operator_state.clone());
-    if settings.speak_tls() {
-        succession.set_tickets(shared_metrics.tickets.clone());
-    }
+    // Cookies of places are made with these keys as well, also where TLS is not spoken.
+    succession.set_tickets(shared_metrics.tickets.clone());
     shared_metrics.counted = shared_metrics.counted.among(processes_max(settings));
     let removed = inherited.as_mut().map(|inherited| std::mem::take(&mut inherited.removed)).unwrap_or_default();
     let receiver = inherited.map(|inherited| inherited.receiver);

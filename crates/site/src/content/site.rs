@@ -29,7 +29,7 @@ use lamna_proto::workspace::{Pages, PagesByHost};
 use lamna_sys::clock::Clock;
 use lamna_sys::metrics::counters::Counters;
 use lamna_sys::shared_memory::SharedMemory;
-use lamna_tls::TlsError;
+use lamna_tls::{Tickets, TlsError};
 use rustix::io::Errno;
 
 use crate::cache::Store;
@@ -188,8 +188,12 @@ impl Sites {
     ///
     /// # Errors
     /// Nothing tells who one of them is.
-    pub fn prepare_applications(&self, counters: &SharedMemory<Counters>, clock: Clock) -> Result<(), TlsError> {
-        self.groups().try_for_each(|(site, group)| group.prepare(&site, counters, clock))
+    pub fn prepare_applications(
+        &self,
+        counters: &SharedMemory<Counters>,
+        (clock, keys): (Clock, &Arc<Tickets>),
+    ) -> Result<(), TlsError> {
+        self.groups().try_for_each(|(site, group)| group.prepare(&site, counters, (clock, keys)))
     }
 
     /// All of them.

@@ -174,7 +174,9 @@ const COLLECTED_SHARE: u64 = 8;
 
 impl Cached {
     /// Asks through `gateway`, which has not begun.
-    pub fn new(gateway: Box<Gateway>, wanted: Wanted, role: Role) -> Cached {
+    pub fn new(mut gateway: Box<Gateway>, wanted: Wanted, role: Role) -> Cached {
+        // What is kept is for others.
+        gateway.cookie.iter_mut().for_each(|cookie| cookie.is_deferred = true);
         let voids = wanted.store.answer_flights().voids();
         let inner = Inner {
             wanted,
@@ -331,6 +333,7 @@ impl Inner {
                 self.invalidate_target();
                 self.invalidate_named(lines(&head.fields));
             }
+            self.gateway.cookie.iter_mut().for_each(|cookie| cookie.give(head));
             self.progress = Progress::Passes;
             return None;
         }
@@ -346,6 +349,7 @@ impl Inner {
         let judged = self.judge(head, now);
         let line = status::line(self.wanted.why, judged.as_ref().map(|_| ()).map_err(|why| *why));
         head.fields.extend_from_slice(line.as_bytes());
+        self.gateway.cookie.iter_mut().for_each(|cookie| cookie.give(head));
         self.progress = match judged {
             Ok(collected) => Progress::Collects(Box::new(collected)),
             Err(why) => {

@@ -28,13 +28,14 @@ mod intercepted;
 mod invariants;
 mod problem;
 mod progress;
+mod recovering;
 mod sending;
 mod waiting;
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use lamna_policy::upstream::retry::{Effect, Failed, Failure};
+use lamna_policy::upstream::retry::Effect;
 use lamna_policy::upstream::{Attempt, Outcome};
 use lamna_proto::exchange::program::{Holds, Input, Next, Program, StepResult};
 use lamna_proto::gateway::fields::Fields;
@@ -49,6 +50,7 @@ use self::expectation::Expectation;
 use self::filtered::Filtered;
 use self::problem::Problem;
 use self::progress::{Phase, Purpose, Reuse, Source, Told, Turn, Upload, UpstreamConnection};
+use super::affinity::OwnCookie;
 use super::codec::Codec;
 use super::outgoing::Outgoing;
 use super::reading::{Reading, Receipt, stream_head, tunnel_head};
@@ -56,10 +58,9 @@ use super::request::{GatewayRequest, keeps, preface_of};
 use super::restored::Restored;
 use super::websocket::Opening;
 use super::{affinity, piece, report, spare};
-use crate::content::answers;
 use crate::content::route::Effective;
 use crate::upstream::dial::{Dial, Dialled};
-use crate::upstream::group::Group;
+use crate::upstream::group::{Affinity, Group};
 use crate::upstream::link::Link;
 use crate::upstream::shares::{Payer, Share};
 
@@ -94,8 +95,10 @@ pub struct Gateway {
     outgoing: Outgoing,
     received: Vec<u8>,
     attempt: Option<Attempt>,
-    /// The number by which requests get to the same place; none if any place will do.
-    affinity: Option<u64>,
+    /// By what it gets to the same place as others.
+    affinity: Affinity,
+    /// The cookie that names its place.
+    pub(super) cookie: Option<Box<OwnCookie>>,
     /// Places that have failed.
     tried: Vec<usize>,
     retries: u32,
@@ -149,6 +152,10 @@ impl Gateway {
         let method = if opening.is_some() { b"GET" } else { gateway_request.request.method_token() };
         let sticky = gateway_request.group.settings.sticky.as_ref();
         let fields = Fields::of(gateway_request.request);
+        let cookie = OwnCookie::of(gateway_request.group, fields, gateway_request.is_secure);
+        let number = sticky.and_then(|sticky| affinity::of(sticky, gateway_request.behind, fields));
+        let place = cookie.as_ref().and_then(|cookie| cookie.place()).map(Affinity::Place);
+        let affinity = place.or(number.map(Affinity::Number)).unwrap_or_default();
         let mut gateway = Box::new(Gateway {
             group: gateway_request.group.clone(),
             payer: gateway_request.payer.cloned(),
@@ -171,7 +178,8 @@ impl Gateway {
             outgoing: Outgoing::default(),
             received: Vec::new(),
             attempt: None,
-            affinity: sticky.and_then(|sticky| affinity::of(sticky, gateway_request.behind, fields)),
+            affinity,
+            cookie,
             tried: Vec::new(),
             retries: 0,
             failed: None,
@@ -412,6 +420,7 @@ impl Gateway {
             }
             let step = self.codec.read(&self.received[reading.at..]).map_err(Problem::of)?;
             let (at, site, called) = (reading.at, &self.site, &self.called);
+            let mut is_later = None;
             match step {
                 AnswerStep::Incomplete { consumed } => {
                     reading.at += consumed;
@@ -432,8 +441,19 @@ impl Gateway {
                 }
                 AnswerStep::Head { consumed, head } => {
                     self.expectation.refuse();
+                    is_later = recovering::refusal(&self.group, &head);
+                    if let Some(attempt) = self.attempt.as_ref().filter(|_| head.status < 500) {
+                        self.group.handle_answer(attempt, self.now);
+                    }
                     let rules = Some(&*self.rules).filter(|_| self.purpose == Purpose::Answer);
-                    reading.part.head = Some(stream_head(&head, rules, self.restored.as_deref()));
+                    let mut head = stream_head(&head, rules, self.restored.as_deref());
+                    if let Some((cookie, attempt)) = self.cookie.as_mut().zip(self.attempt.as_ref()) {
+                        cookie.answer(&self.group, attempt.index());
+                        if !cookie.is_deferred {
+                            cookie.give(&mut head);
+                        }
+                    }
+                    reading.part.head = Some(head);
                     reading.at += consumed;
                 }
                 AnswerStep::Switched { consumed, head } => {
@@ -467,6 +487,9 @@ impl Gateway {
                     self.codec.write_trailers(&mut trailers);
                     reading.part.end = Some(trailers);
                 }
+            }
+            if is_later.is_some_and(|is_later| self.leaves_answer(is_later)) {
+                return Err(Problem::left());
             }
         }
         Ok(())
@@ -526,88 +549,6 @@ impl Gateway {
             self.group.put(attempt.index(), link, self.now);
         }
         self.group.end(attempt, self.now, Outcome::Answered);
-    }
-}
-
-// What may be done when it fails.
-impl Gateway {
-    /// Whether the request is tried again.
-    fn recovers(&mut self, problem: &Problem) -> bool {
-        let (source, phase) = match std::mem::replace(&mut self.state, State::Over) {
-            State::Connected(connection) => (connection.source, connection.phase),
-            _ => (Source::Dialled, Phase::Unsent),
-        };
-        let is_closed = problem.error == GatewayError::Closed;
-        let was_stale = is_closed && source == Source::Reused && !self.codec.has_begun();
-        let attempt = self.attempt.take();
-        let index = attempt.as_ref().map(Attempt::index);
-        if let Some(attempt) = attempt {
-            let outcome = if was_stale { Outcome::Unknown } else { Outcome::Failed };
-            self.group.end(attempt, self.now, outcome);
-        }
-        let failure = match problem.error {
-            GatewayError::Unreachable | GatewayError::Handshake | GatewayError::ConnectTimedOut => Failure::NothingSent,
-            GatewayError::Closed if phase == Phase::Unsent => Failure::NothingSent,
-            GatewayError::Closed if was_stale => Failure::KeptClosed,
-            GatewayError::Closed | GatewayError::BrokenOff => Failure::Closed,
-            GatewayError::Overloaded => Failure::NotTaken,
-            GatewayError::SendTimedOut | GatewayError::AnswerTimedOut => Failure::TimedOut,
-            _ => Failure::Malformed,
-        };
-        let failed = Failed {
-            effect: self.effect,
-            failure,
-            is_content_at_hand: self.upload.is_at_hand(),
-            is_client_told: self.told != Told::Nothing,
-            retries: self.retries,
-        };
-        match index {
-            Some(index) if !was_stale => {
-                let why = problem.why.as_deref();
-                self.group.note_failure(index, problem.error, why);
-                report::failure((&self.site, &self.called), &self.group.name(index), problem.error, why);
-            }
-            None if self.failed.is_none() => report::none_available((&self.site, &self.called)),
-            _ => {}
-        }
-        self.failed = (!was_stale).then_some(problem.error).or(self.failed);
-        if index.is_none() || !failed.may_be_retried(self.retries_of(), RETRIES_MAX) {
-            return false;
-        }
-        match was_stale {
-            // It had been closed before it was used, as connections are: that is no failure of the place.
-            true => self.reuse = Reuse::Refused,
-            // What the server has started is perhaps started again at the only place that there is.
-            false if !self.group.settings.programs.is_empty() && self.is_last_place() => {}
-            false => self.tried.extend(index),
-        }
-        self.retries += u32::from(!was_stale);
-        self.begin_request();
-        self.state = State::Selecting;
-        true
-    }
-
-    /// The client's answer after a failure.
-    fn give_up(&mut self, error: GatewayError) -> StepResult {
-        if self.told == Told::Head { StepResult::Failed } else { self.page_of(error) }
-    }
-
-    fn page_of(&self, error: GatewayError) -> StepResult {
-        let status = error.status().0;
-        let cause = match status {
-            503 => "The application that answers here is not available at the moment.",
-            504 => "The application that answers here did not answer in time.",
-            _ => "The application that answers here cannot be reached, or did not answer as it should.",
-        };
-        self.page(status, cause)
-    }
-
-    /// A page in the place of an answer.
-    fn page(&self, status: u16, cause: &str) -> StepResult {
-        match answers::error(status, cause, &self.rules.extras(status)) {
-            Ok(page) => StepResult::Answer(Arc::new(page)),
-            Err(_) => StepResult::Failed,
-        }
     }
 }
 

@@ -5,6 +5,7 @@
 //! what a name means is looked up on threads of their own, which begin with [`Group::prepare`] or the first request, so
 //! that a process may still be forked before.
 
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use lamna_config::gateway::{GatewaySettings, UpstreamSettings};
@@ -12,7 +13,9 @@ use lamna_config::route::describe_gateway;
 use lamna_config::upstream_address::{self, UpstreamAddress};
 use lamna_policy::upstream::affinity::number;
 use lamna_policy::upstream::health::{Availability, HealthSettings};
-use lamna_policy::upstream::{Attempt, Outcome, Upstreams};
+use lamna_policy::upstream::retry::Budget;
+use lamna_policy::upstream::{Attempt, Balance, Outcome, Upstreams};
+use lamna_proto::base64::encode_url_safe;
 use lamna_proto::gateway::GatewayError;
 use lamna_proto::time::Instant;
 use lamna_sys::clock::{Clock, unix_ms};
@@ -20,7 +23,7 @@ use lamna_sys::metrics::applications::Place as CountedPlace;
 use lamna_sys::metrics::counters::Counters;
 use lamna_sys::shared_memory::SharedMemory;
 use lamna_tls::client::{ClientSession, Trust};
-use lamna_tls::{TlsError, trust_of};
+use lamna_tls::{Tickets, TlsError, trust_of};
 
 use crate::upstream::check::Checks;
 use crate::upstream::dial::Destination;
@@ -38,6 +41,8 @@ pub struct Group {
     pub name: String,
     members: Vec<Member>,
     choice: Mutex<Upstreams>,
+    /// How many requests may still be tried again after an answer.
+    retries: Mutex<Budget>,
     /// Looks up the names among the places.
     resolver: OnceLock<Option<Resolver>>,
     /// Certificates that it trusts for places that are asked by `https`; none if there are no such places, or the
@@ -49,6 +54,8 @@ pub struct Group {
     checks: OnceLock<Checks>,
     /// Whether it answers clients that wait to be told to send their content.
     pub expectations: Expectations,
+    /// The keys by which cookies of the server name places.
+    keys: OnceLock<Arc<Tickets>>,
 }
 
 /// One place.
@@ -78,6 +85,21 @@ pub enum Located {
     Failed(String),
 }
 
+/// By which requests get to the same place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Affinity {
+    /// Any place will do.
+    #[default]
+    None,
+    /// Requests with the same number get to the same place.
+    Number(u64),
+    /// This place, as long as it is in use.
+    Place(usize),
+}
+
+/// Requests that may be tried again after an answer, though few have come before.
+const RETRIES_AT_ONCE: u32 = 10;
+
 /// How a place is doing, for reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemberStatus {
@@ -87,6 +109,8 @@ pub struct MemberStatus {
     pub availability: Option<Availability>,
     /// Requests under way.
     pub load: u32,
+    /// The time in which an answer is expected to begin, in milliseconds; none where that is not looked at.
+    pub time_ms: Option<u32>,
     /// Connections that are kept.
     pub kept: usize,
     /// Why the last request has failed, in words, and when, in seconds since 1970.
@@ -140,31 +164,70 @@ impl Group {
             }
             numbers.push(own);
         }
-        let choice = Mutex::new(Upstreams::new(&weights, health, seed).with_numbers(numbers));
+        let choice =
+            Mutex::new(Upstreams::new(&weights, health, seed).with_numbers(numbers).with_balance(settings.balance));
+        let percent = settings.retry.as_ref().map_or(0, |retry| retry.percent_max);
         Group {
             settings,
             name: String::new(),
             members,
             choice,
+            retries: Mutex::new(Budget::new(percent, RETRIES_AT_ONCE)),
             resolver: OnceLock::new(),
             trust: OnceLock::new(),
             counted: OnceLock::new(),
             checks: OnceLock::new(),
             expectations: Expectations::default(),
+            keys: OnceLock::new(),
         }
     }
 
     /// The place that is asked next, by a request that has tried `tried`. None if there is none left. What is given has
     /// to be given back with [`Group::end`]. Requests of the same `affinity` get to the same place.
-    pub fn begin(&self, now: Instant, tried: &[usize], may_retry: bool, affinity: Option<u64>) -> Option<Attempt> {
+    pub fn begin(&self, now: Instant, tried: &[usize], may_retry: bool, affinity: Affinity) -> Option<Attempt> {
         let mut choice = lock(&self.choice);
         (0..self.members.len()).for_each(|index| choice.set_drained(index, self.is_drained(index)));
-        let attempt = choice.choose(now.ms(), tried, may_retry, affinity)?;
+        let attempt = match affinity {
+            Affinity::None => choice.choose(now.ms(), tried, may_retry, None)?,
+            Affinity::Number(number) => choice.choose(now.ms(), tried, may_retry, Some(number))?,
+            Affinity::Place(index) => match choice.choose_this(index, now.ms(), tried) {
+                Some(attempt) => attempt,
+                None => choice.choose(now.ms(), tried, may_retry, None)?,
+            },
+        };
         drop(choice);
         if let Some(row) = self.row(attempt.index()) {
             row.count_asked();
         }
         Some(attempt)
+    }
+
+    /// The answer to a request has begun.
+    pub fn handle_answer(&self, attempt: &Attempt, now: Instant) {
+        if self.settings.balance == Balance::LeastTime {
+            lock(&self.choice).handle_answer(attempt, now.ms());
+        }
+    }
+
+    /// Whether a place is left for a request that has tried `tried`.
+    pub fn has_left(&self, now: Instant, tried: &[usize]) -> bool {
+        lock(&self.choice).has_left(now.ms(), tried)
+    }
+
+    /// There is another request: a part of one may be tried again after an answer.
+    pub fn allow_retry(&self) {
+        if self.settings.retry.is_some() {
+            lock(&self.retries).handle_request();
+        }
+    }
+
+    /// Takes one of the requests that may be tried again after an answer, if there is one left, and counts it.
+    pub fn takes_retry(&self) -> bool {
+        let takes = lock(&self.retries).take();
+        if let Some((counters, _)) = self.counted.get().filter(|_| takes) {
+            counters.work.upstream_retries.fetch_add(1, Relaxed);
+        }
+        takes
     }
 
     /// Whether an operator has place `index` get no request.
@@ -267,8 +330,9 @@ impl Group {
         self: &Arc<Self>,
         site: &str,
         counters: &SharedMemory<Counters>,
-        clock: Clock,
+        (clock, keys): (Clock, &Arc<Tickets>),
     ) -> Result<(), TlsError> {
+        let _ = self.keys.set(keys.clone());
         let row = |upstream: &UpstreamSettings| counters.places.take_row(site, &upstream.address.to_string());
         let _ = self.counted.set((counters.clone(), self.settings.upstreams.iter().map(row).collect()));
         // Who has been asked before has read them.
@@ -276,6 +340,13 @@ impl Group {
         let _ = self.resolver();
         let _ = self.checks.get_or_init(|| Checks::start(self, site, clock));
         Ok(())
+    }
+
+    /// The value of a cookie that names place `index`, and the one that it had before the keys changed. None before
+    /// [`Group::prepare`].
+    pub fn cookie_values(&self, index: usize) -> Option<[String; 2]> {
+        let address = self.settings.upstreams.get(index)?.address.to_string();
+        Some(self.keys.get()?.digests(address.as_bytes()).map(|digest| encode_url_safe(&digest)))
     }
 
     /// Whether places are known by what the file of `ca` holds now.
@@ -339,6 +410,7 @@ impl Group {
             address: self.name(index),
             availability: choice.availability(index, now.ms()),
             load: choice.load(index),
+            time_ms: choice.time_ms(index, now.ms()),
             kept: member.pool.len(),
             last_failure: lock(&member.last_failure).clone(),
         };
@@ -364,10 +436,10 @@ mod tests {
     #[test]
     fn a_place_that_was_tried_is_not_asked_again() {
         let group = group(&["127.0.0.1:1", "127.0.0.1:2"]);
-        let first = group.begin(Instant::from_ms(0), &[], true, None).unwrap();
-        let second = group.begin(Instant::from_ms(0), &[first.index()], true, None).unwrap();
+        let first = group.begin(Instant::from_ms(0), &[], true, Affinity::None).unwrap();
+        let second = group.begin(Instant::from_ms(0), &[first.index()], true, Affinity::None).unwrap();
         assert_ne!(first.index(), second.index());
-        assert_eq!(group.begin(Instant::from_ms(0), &[0, 1], true, None), None);
+        assert_eq!(group.begin(Instant::from_ms(0), &[0, 1], true, Affinity::None), None);
         assert_eq!(group.status(Instant::from_ms(0)).iter().map(|one| one.load).sum::<u32>(), 2);
         for attempt in [first, second] {
             group.end(attempt, Instant::from_ms(1), Outcome::Answered);

@@ -33,6 +33,9 @@ pub struct PlaceStatus {
     pub spare: bool,
     /// Requests under way; none as above.
     pub under_way: Option<u32>,
+    /// The time in which an answer is expected to begin, in milliseconds, with `balance = "least-time"`; none as above.
+    #[serde(default)]
+    pub time_ms: Option<u32>,
     /// Connections that are kept; none as above.
     pub kept: Option<usize>,
     /// Requests that it was given so far.
@@ -119,6 +122,7 @@ impl PlaceStatus {
         parts.extend(self.under_way.map(|under_way| format!("{under_way} under way")));
         parts.push(format!("{} so far", count(self.asked, "request")));
         parts.push(format!("{} failed", self.failed));
+        parts.extend(self.time_ms.map(|ms| format!("answers within {ms} ms")));
         parts.extend(self.kept.map(|kept| format!("{} kept", count(kept, "connection"))));
         let text = format!("{}: {}", self.address, parts.join(", "));
         match (&self.error, self.failed_at) {
@@ -134,6 +138,7 @@ impl PlaceStatus {
         self.state = self.state.max(state);
         self.under_way = Some(self.under_way.unwrap_or(0) + other.load);
         self.kept = Some(self.kept.unwrap_or(0) + other.kept);
+        self.time_ms = self.time_ms.max(other.time_ms);
         if let Some((error, at)) = other.last_failure.as_ref().filter(|(_, at)| Some(*at) >= self.failed_at) {
             (self.error, self.failed_at) = (Some(error.clone()), Some(*at));
         }
@@ -192,6 +197,7 @@ mod tests {
             address: place.address.clone(),
             availability: Some(Availability::Out { until_ms: 2_500 }),
             load: 1,
+            time_ms: None,
             kept: 2,
             last_failure: Some(("it is closed".into(), 7)),
         };

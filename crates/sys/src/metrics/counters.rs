@@ -78,6 +78,9 @@ shared_counters! {
         /// Requests answered with 503 because their site was in maintenance.
         pub requests_in_maintenance = Row::counter("lamna_maintenance_responses_total")
             .json("connections.requests_in_maintenance").text("requests", "in maintenance");
+        /// Requests that were sent to an application again because of its answer.
+        pub upstream_retries = Row::counter("lamna_upstream_retries_total")
+            .json("connections.upstream_retries").text("requests", "sent again");
         /// Connections refused or closed because their client network had as many, or held as much memory, as it may.
         pub connections_limited = Row::counter("lamna_connections_limited_total")
             .json("connections.limited").text("over limits", "connections");

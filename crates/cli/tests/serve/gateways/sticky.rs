@@ -24,14 +24,14 @@ for_engines!([
 ] => [a_client_gets_to_the_same_place]);
 
 /// A place that answers with its port. One that is out closes what it accepts.
-pub(super) struct Place {
-    pub(super) address: SocketAddr,
+pub(crate) struct Place {
+    pub(crate) address: SocketAddr,
     is_out: Arc<AtomicBool>,
     is_over: Arc<AtomicBool>,
 }
 
 impl Place {
-    pub(super) fn start() -> Place {
+    pub(crate) fn start() -> Place {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let place = Place { address, is_out: Arc::default(), is_over: Arc::default() };

@@ -194,9 +194,10 @@ impl Gateway {
         self.begin_request();
     }
 
-    /// Which requests may be tried again: buffered content can be sent again.
+    /// Which requests may be tried again: buffered content can be sent again, and none can as well.
     pub(super) fn retries_of(&self) -> Retries {
-        if self.buffer.is_some() { Retries::Idempotent } else { Retries::Safe }
+        let has_none = matches!(self.content, RequestContent::None | RequestContent::Sized(0));
+        if has_none || self.buffer.is_some() { Retries::Idempotent } else { Retries::Safe }
     }
 
     /// The client's answer if buffered content cannot be read, which is no fault of the application's.

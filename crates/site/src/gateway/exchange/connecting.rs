@@ -111,6 +111,9 @@ impl Gateway {
                 Retries::Idempotent => self.effect != Effect::Any,
                 _ => self.effect == Effect::Safe,
             };
+        if self.failed.is_none() && self.retries == 0 {
+            self.group.allow_retry();
+        }
         let attempt = self.group.begin(self.now, &self.tried, may_retry, self.affinity);
         // Where no other place is left, the client is told why the last one failed.
         let none_left = || Problem::of(self.failed.unwrap_or(GatewayError::NoneAvailable));

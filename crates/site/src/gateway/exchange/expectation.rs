@@ -8,7 +8,7 @@
 //! None          the client has not asked, or the content is kept here first
 //! Asked --the head has left--> Waits --100, or the patience is over--> Met: content is taken
 //!   |                            |
-//!   +---------a final answer-----+--> Refused: none is taken
+//!   +---------a final answer-----+--> Refused: none is taken, unless another place is asked, which is Asked again
 //! ```
 
 use lamna_proto::time::Instant;
@@ -42,7 +42,7 @@ impl Expectation {
 
     /// The request is sent from its beginning.
     pub(super) fn begin_again(&mut self) {
-        if let Expectation::Waits(_) = self {
+        if let Expectation::Waits(_) | Expectation::Refused = self {
             *self = Expectation::Asked;
         }
     }

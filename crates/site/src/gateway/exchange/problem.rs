@@ -12,14 +12,21 @@ pub(super) struct Problem {
     pub(super) error: GatewayError,
     /// The reason, for the error log.
     pub(super) why: Option<String>,
+    /// There is an answer, and another place is asked: nothing has failed.
+    pub(super) is_left: bool,
 }
 
 impl Problem {
     pub(super) fn of(error: GatewayError) -> Problem {
-        Problem { error, why: None }
+        Problem { error, why: None, is_left: false }
+    }
+
+    /// Another place is asked.
+    pub(super) fn left() -> Problem {
+        Problem { is_left: true, ..Problem::of(GatewayError::Overloaded) }
     }
 
     pub(super) fn with(error: GatewayError, why: &dyn fmt::Display) -> Problem {
-        Problem { error, why: Some(why.to_string()) }
+        Problem { why: Some(why.to_string()), ..Problem::of(error) }
     }
 }
