@@ -312,7 +312,7 @@ fn nonsense_is_answered_with_what_is_wrong_with_it() {
         status("POST /v1/arch HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n"),
         400
     );
-    assert_eq!(status("POST /v1/arch HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n"), 413);
+    assert_eq!(status("POST /v1/arch HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n"), 413);
     assert_eq!(server.connect().get("/hello.txt").unwrap().status, 200);
     server.finish();
 }
