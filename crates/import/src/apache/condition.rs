@@ -14,8 +14,6 @@ pub(super) struct Conditions {
     pub(super) any: Vec<Vec<Literal>>,
     /// Whether it is for paths at which there is nothing, or something.
     pub(super) file: Option<bool>,
-    /// An ending with which there has to be a file.
-    pub(super) with_ending: Option<String>,
 }
 
 /// Conditions beyond which they are not told apart.
@@ -30,13 +28,6 @@ pub(super) fn conditions(lines: &[&Directive], is_soft: bool) -> Conditions {
         let is_or = flags.contains("OR");
         if let Some(is_there) = of_file(text, pattern) {
             conditions.file = Some(conditions.file.unwrap_or(is_there) && is_there);
-            if let Some(ending) =
-                text.strip_prefix("%{REQUEST_FILENAME}").or(text.strip_prefix("%{DOCUMENT_ROOT}%{REQUEST_URI}"))
-            {
-                if is_there && !ending.is_empty() {
-                    conditions.with_ending = Some(ending.trim_start_matches("\\").to_owned());
-                }
-            }
             if !is_or {
                 close(&mut conditions.any, &mut group);
             }

@@ -62,9 +62,6 @@ pub(super) fn change(directive: &Directive, draft: &mut Draft) -> Option<Change>
             ("unset", _) if name.eq_ignore_ascii_case("Server") => {
                 "the server names itself in it, and it is not removed"
             }
-            ("unset", _) if name.eq_ignore_ascii_case("ETag") || name.eq_ignore_ascii_case("X-Powered-By") && false => {
-                "it is the server's own"
-            }
             ("unset", Ok(())) => return made(Does::Remove),
             _ if !is_plain => "its value is made of something that answers are not given",
             ("set" | "setifempty", Ok(())) => return made(Does::Set(value.to_owned())),
@@ -79,10 +76,8 @@ pub(super) fn change(directive: &Directive, draft: &mut Draft) -> Option<Change>
 
 /// Seconds that an age of `mod_expires` means.
 pub(super) fn seconds(text: &str) -> Option<u64> {
-    if let Some(number) = text.strip_prefix(['A', 'a']) {
-        if let Ok(seconds) = number.parse() {
-            return Some(seconds);
-        }
+    if let Some(Ok(seconds)) = text.strip_prefix(['A', 'a']).map(str::parse) {
+        return Some(seconds);
     }
     let rest = text.strip_prefix("access").or(text.strip_prefix("now"))?.trim();
     let rest = rest.strip_prefix("plus").unwrap_or(rest).trim();

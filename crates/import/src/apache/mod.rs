@@ -6,6 +6,7 @@
 
 mod access;
 mod condition;
+mod directives;
 mod headers;
 mod proxy;
 mod redirect;

@@ -13,7 +13,10 @@ use crate::{DENIED_WORDS, Draft, LOCATION_WORDS, list};
 
 /// Balancers by their names: places, weights and keys.
 #[derive(Debug, Default)]
-pub(super) struct Balancers(Vec<(String, Vec<String>, Vec<String>, Vec<String>)>);
+pub(super) struct Balancers(Vec<Balancer>);
+
+/// Its name, places, weights and keys.
+type Balancer = (String, Vec<String>, Vec<String>, Vec<String>);
 
 impl Balancers {
     /// Takes over `<Proxy balancer://x>`.

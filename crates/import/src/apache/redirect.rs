@@ -39,11 +39,13 @@ pub(super) fn carry(directive: &Directive, around: &[Literal], routes: &mut Rout
         "redirectpermanent" => "301".to_owned(),
         _ => "302".to_owned(),
     };
-    if let Some(first) = words.first().copied() {
-        if let Some(code) = named(first).or((first.len() == 3 && first.parse::<u16>().is_ok()).then_some(first)) {
-            status = code.to_owned();
-            words.remove(0);
-        }
+    let code_of = |first: &str| {
+        let is_code = first.len() == 3 && first.parse::<u16>().is_ok();
+        named(first).map(str::to_owned).or(is_code.then(|| first.to_owned()))
+    };
+    if let Some(code) = words.first().and_then(|first| code_of(first)) {
+        status = code;
+        words.remove(0);
     }
     let (from, to) = match (&words[..], around.is_empty()) {
         ([from, to], _) => (Some(*from), *to),
@@ -64,7 +66,7 @@ pub(super) fn carry(directive: &Directive, around: &[Literal], routes: &mut Rout
     if !matches!(&*status, "301" | "302" | "303" | "307" | "308") {
         return draft.lose(directive.line, format!("`{text}`: a redirect has no such status"));
     }
-    let plain = to.replace('$', "$$").replace('%', "%");
+    let plain = to.replace('$', "$$");
     let lead = |all: &[Literal], to: String, routes: &mut Routes, draft: &mut Draft| match checked(&to) {
         Some(to) => {
             let value = format!("{{ to = {}, status = {status} }}", quoted(&to));

@@ -332,13 +332,11 @@ impl<'d> Rule<'d> {
                 false => format!("${digit}"),
             };
             to = if value == "$path" {
-                let base =
-                    if self.base.is_empty() && !self.pattern.starts_with("^/(") && !self.pattern.starts_with("^/?(") {
-                        to.replace(&capture, "$path")
-                    } else {
-                        to.replace(&format!("/{capture}"), "$path")
-                    };
-                base
+                if self.base.is_empty() && !self.pattern.starts_with("^/(") && !self.pattern.starts_with("^/?(") {
+                    to.replace(&capture, "$path")
+                } else {
+                    to.replace(&format!("/{capture}"), "$path")
+                }
             } else {
                 to.replace(&capture, &value)
             };

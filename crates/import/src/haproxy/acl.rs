@@ -159,10 +159,16 @@ fn joined(tests: &[One]) -> Vec<One> {
     let mut found: Vec<One> = Vec::new();
     for test in tests {
         let last = found.iter_mut().find_map(|other| match (other, test) {
-            (One::Test(Test::Path(had)), One::Test(Test::Path(more))) => Some(had.extend(more.iter().cloned())),
+            (One::Test(Test::Path(had)), One::Test(Test::Path(more))) => {
+                had.extend(more.iter().cloned());
+                Some(())
+            }
             (One::Test(Test::Host(had)), One::Test(Test::Host(more)))
             | (One::Test(Test::Method(had)), One::Test(Test::Method(more)))
-            | (One::Test(Test::Client(had)), One::Test(Test::Client(more))) => Some(had.extend(more.iter().cloned())),
+            | (One::Test(Test::Client(had)), One::Test(Test::Client(more))) => {
+                had.extend(more.iter().cloned());
+                Some(())
+            }
             _ => None,
         });
         if last.is_none() {

@@ -68,7 +68,8 @@ impl<'l> Section<'l> {
                     ("contimeout", "connect") | ("clitimeout", "client") | ("srvtimeout", "server")
                 )
         };
-        let line = self.own.iter().filter(fits).last().or(self.defaults.iter().filter(fits).last())?;
+        let own = self.own.iter().rev().find(fits);
+        let line = own.or_else(|| self.defaults.iter().rev().find(fits))?;
         let value = if line.word(0) == "timeout" { line.word(2) } else { line.word(1) };
         let found = milliseconds(value).filter(|ms| (1..=3_600_000).contains(ms)).map(|ms| ms.max(100));
         if found.is_none() {

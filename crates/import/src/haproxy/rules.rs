@@ -221,8 +221,11 @@ fn targets<'l>(
     targets
 }
 
-/// The hosts of a map and their backends, and the backend of all others.
-fn by_map(text: &str, files: Files<'_>) -> Result<(Vec<(String, String)>, Option<String>), String> {
+/// Hosts and their backends, and the backend of all others.
+type Mapped = (Vec<(String, String)>, Option<String>);
+
+/// The hosts of a map.
+fn by_map(text: &str, files: Files<'_>) -> Result<Mapped, String> {
     let plain = "the name of a backend is written out, or in a map of hosts";
     let text = text.strip_prefix("req.").unwrap_or(text);
     let rest = text.strip_prefix("hdr(host),").or(text.strip_prefix("hdr(Host),")).ok_or(plain)?;
@@ -613,7 +616,7 @@ impl Rules<'_> {
             Action::Change(change) => Some((change.is_of_request, change.name.clone())),
             _ => None,
         };
-        let elsewhere: Vec<(bool, String)> = others.iter().filter_map(|rule| change(rule)).collect();
+        let elsewhere: Vec<(bool, String)> = others.iter().filter_map(change).collect();
         let always: Vec<&Change> = rules
             .iter()
             .filter(is_always)
@@ -627,10 +630,8 @@ impl Rules<'_> {
                     _ => false,
                 })
             };
-            if let Action::Change(change) = &rule.action {
-                if is_always(&rule) || is_overridden(change) {
-                    continue;
-                }
+            if matches!(&rule.action, Action::Change(change) if is_always(&rule) || is_overridden(change)) {
+                continue;
             }
             for condition in &rule.condition {
                 let both = around.and(condition);

@@ -30,24 +30,22 @@ impl Lists {
                 let names = |text: Option<&str>| {
                     text.map_or(Vec::new(), |text| text.split(',').map(str::to_owned).collect::<Vec<_>>())
                 };
-                match line.word(0) {
-                    "user" => {
-                        let name = line.word(1);
-                        let why = match (after("password"), after("insecure-password")) {
-                            (Some(hash), _) => match check_user(name, hash) {
-                                Ok(_) => {
-                                    users.push((name.to_owned(), hash.to_owned(), names(after("groups"))));
-                                    continue;
-                                }
-                                Err(why) => why,
-                            },
-                            _ => "has a password that is written out".to_owned(),
-                        };
-                        let make = "make a hash with `lamna hash-password`, and name it in `users` and `access` (docs/access.md)";
-                        // The line is not repeated: it may have the password.
-                        draft.lose(line.line, format!("the user `{}` {why}: {make}", name.escape_debug()));
-                    }
-                    _ => {}
+                if line.word(0) == "user" {
+                    let name = line.word(1);
+                    let why = match (after("password"), after("insecure-password")) {
+                        (Some(hash), _) => match check_user(name, hash) {
+                            Ok(_) => {
+                                users.push((name.to_owned(), hash.to_owned(), names(after("groups"))));
+                                continue;
+                            }
+                            Err(why) => why,
+                        },
+                        _ => "has a password that is written out".to_owned(),
+                    };
+                    let make =
+                        "make a hash with `lamna hash-password`, and name it in `users` and `access` (docs/access.md)";
+                    // The line is not repeated: it may have the password.
+                    draft.lose(line.line, format!("the user `{}` {why}: {make}", name.escape_debug()));
                 }
             }
             // Groups may stand before the users that they name.
