@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use lamna_config::settings::{Settings, SiteSettings};
+use lamna_config::settings::Settings;
 use lamna_config::site_limit::{LimitKey, SiteLimit};
 use lamna_io::log::calendar::Calendar;
 use lamna_io::log::read::Entry;
@@ -272,6 +272,8 @@ fn is_by_network(limit: &SiteLimit) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use lamna_config::settings::SiteSettings;
+
     use super::*;
 
     fn settings(limits: &[(&str, Option<&str>, Option<&str>)]) -> Settings {
