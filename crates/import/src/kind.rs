@@ -1,4 +1,4 @@
-//! Whose configuration a file is.
+//! The server that a configuration is of.
 //!
 //! Owns: [`Kind`], by the name of the file and, where that says nothing, by its lines. Pure.
 
@@ -27,7 +27,7 @@ impl Kind {
         })
     }
 
-    /// Whose a file of this name and text is; nginx's if nothing speaks for another one.
+    /// The server of a file of this name and text; nginx's if nothing speaks for another one.
     pub fn of(name: &str, text: &str) -> Kind {
         let name = name.to_ascii_lowercase();
         if name.contains("caddyfile") {

@@ -361,7 +361,8 @@ impl Draft {
         }
     }
 
-    /// Gives routes that only refuse, and whose place among others is not said, the first places. Whether there are some.
+    /// Gives routes that only refuse, and whose place among others is not said, the first places. Whether there are
+    /// some.
     fn put_refusals_first(&mut self) -> bool {
         let mut place = 200_000;
         let denied = denied();

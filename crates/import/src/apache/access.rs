@@ -1,4 +1,4 @@
-//! Who is let in by Apache: `Require`, `Order`, `Allow` and `Deny`, and passwords.
+//! Access of Apache: `Require`, `Order`, `Allow` and `Deny`, and passwords.
 //!
 //! Owns: what a section says about it as `access` of a route. Guarantees: what cannot be said lets fewer in, nobody if
 //! need be.

@@ -1,7 +1,7 @@
 //! Directives of a section of Apache that are neither about who is let in nor rules of rewriting.
 //!
-//! Owns: what each is here ([`plain`]), and which need nothing. Guarantees: where a directive that may keep clients out is
-//! not known, its paths are answered with 404.
+//! Owns: what each is here ([`plain`]), and which need nothing. Guarantees: where a directive that may keep clients out
+//! is not known, its paths are answered with 404.
 
 use lamna_config::render::quoted;
 

@@ -102,7 +102,7 @@ pub(super) fn runner(text: &str) -> Option<String> {
     host.parse::<UpstreamAddress>().is_ok().then_some(host)
 }
 
-/// What is said of all applications of a site.
+/// Directives about all applications of a site.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Said {
     pub(super) preserves_host: bool,

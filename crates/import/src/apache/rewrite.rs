@@ -22,7 +22,7 @@ pub(super) struct Place<'p> {
     pub(super) is_tls: Option<bool>,
 }
 
-/// What has come of the rules.
+/// The outcome of the rules.
 #[derive(Debug, Default)]
 pub(super) struct Made {
     /// Paths that are tried where there is nothing, the first first.

@@ -17,7 +17,7 @@ pub(super) enum Strength {
     Inner,
     Redirect,
     Proxy,
-    /// Of two the later one counts.
+    /// The later one of two counts.
     Section,
     Whole,
 }

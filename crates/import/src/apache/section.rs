@@ -1,8 +1,8 @@
 //! Sections of Apache: `Directory`, `Files`, `Location`, and what stands in none.
 //!
-//! Owns: for which paths a section is ([`parts`]), in the order in which they are merged there; `directives` has what
-//! stands in it. Guarantees: a section whose paths cannot be said is for more of them where it keeps clients out, and for
-//! none where it lets them in.
+//! Owns: for which paths a section is ([`parts`]), in the order in which they are merged there; `directives` has
+//! what stands in it. Guarantees: a section whose paths cannot be said is for more of them where it keeps clients
+//! out, and for none where it lets them in.
 
 use lamna_config::route::pattern::compile;
 

@@ -25,7 +25,7 @@ fn host(lines: &str) -> String {
     import(&text, &ApacheOptions::default()).unwrap_or_else(|note| panic!("{lines}: {note:?}")).text
 }
 
-/// What comes of a `.htaccess`, with php-fpm.
+/// The result of a `.htaccess`, with php-fpm.
 fn folder(lines: &str) -> String {
     let options = ApacheOptions { folder: Some("/srv/www".into()), php: Some(PHP.into()) };
     import(lines, &options).unwrap_or_else(|note| panic!("{lines}: {note:?}")).text

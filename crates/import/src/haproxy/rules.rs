@@ -14,7 +14,7 @@ use super::{Section, listen, server};
 use crate::matching::{self, Kind, PathTest, Test};
 use crate::{DENIED_WORDS, Draft, Files, Route, Site, respond};
 
-/// What has come of a frontend.
+/// The outcome of a frontend.
 pub(super) struct Made {
     /// All that it does is to lead to the same with TLS.
     pub(super) leads_to_tls: bool,
