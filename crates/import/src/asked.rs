@@ -55,7 +55,7 @@ impl Asked<'_> {
         self.with_rules(&settings, host, |rules, path| described(&rules, path))
     }
 
-    /// What is made of the rules for it.
+    /// The result of `does` for its rules.
     fn with_rules<T>(&self, settings: &Settings, host: &str, does: impl FnOnce(Rules, &str) -> T) -> T {
         let site = &settings.sites[settings.site_of(Some(host))];
         let bytes = format!("GET / HTTP/1.1\r\n{}\r\n", self.fields);
