@@ -39,6 +39,15 @@ impl SiteSettings {
         self.hosts.first().cloned().unwrap_or_else(|| number.to_string())
     }
 
+    /// Whether `name` is one of its hosts; or a number, which is what a site without hosts is called by: there is at
+    /// most one, so that it is the same one wherever it stands.
+    pub fn is_named(&self, name: &str) -> bool {
+        match self.hosts.is_empty() {
+            true => !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit()),
+            false => self.hosts.iter().any(|host| host == name),
+        }
+    }
+
     /// The source of its answers, in words: a directory, an application, or redirects.
     pub fn describe_root(&self) -> String {
         let gateway = self.routes.iter().find_map(|route| match &route.gateway {

@@ -267,6 +267,8 @@ impl AdminApi for AdminService<'_> {
     fn reload(&mut self) -> Result<Progress, Refusal> {
         report_reloading();
         let result = self.read_configuration_again();
+        let SharedMetrics { operator_state, done, .. } = self.shared_metrics();
+        operator_orders::settle(self.settings(), operator_state, &done.places);
         report_reload(&result);
         result
     }

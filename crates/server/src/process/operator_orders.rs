@@ -39,9 +39,19 @@ pub(crate) fn order_maintenance(
     state: &OperatorState,
 ) -> Result<String, String> {
     check(order)?;
-    let site = site_of(&order.site, &settings.sites)?;
     let mut orders = in_force(state);
-    orders.maintenance.retain(|other| other.site != site);
+    let site = match site_of(&order.site, &settings.sites) {
+        // One whose site has lost this name.
+        Err(_) if !order.on && orders.maintenance.iter().any(|other| other.site == order.site) => {
+            orders.maintenance.retain(|other| other.site != order.site);
+            publish(&orders, state)?;
+            return Ok(format!("{}: forgotten, as no site has this name", order.site));
+        }
+        found => found?,
+    };
+    let is_meant = |one: &SiteSettings| one.is_named(&site);
+    let meant = settings.sites.iter().find(|one| is_meant(one));
+    orders.maintenance.retain(|other| !meant.is_some_and(|one| one.is_named(&other.site)));
     orders.maintenance.push(MaintenanceOrder { site: site.clone(), ..order.clone() });
     publish(&orders, state)?;
     let status = orders.maintenance_of(&settings.sites).into_iter().find(|one| one.site == site);
@@ -75,7 +85,7 @@ pub(crate) fn order_upstream(
     let mut orders = in_force(state);
     let (before, drains) = (orders.drained.clone(), order.verb == UpstreamVerb::Drain);
     for (site_settings, label) in &meant {
-        let is_this = |one: &DrainedPlace| one.site == *label && one.address == address;
+        let is_this = |one: &DrainedPlace| site_settings.is_named(&one.site) && one.address == address;
         orders.drained.retain(|one| !is_this(one));
         if drains {
             orders.drained.push(DrainedPlace { site: label.clone(), address: address.clone() });
@@ -88,8 +98,8 @@ pub(crate) fn order_upstream(
         }
     }
     publish(&orders, state)?;
-    mark(&before, false, places);
-    mark(&orders.drained, true, places);
+    mark(&before, false, &settings.sites, places);
+    mark(&orders.drained, true, &settings.sites, places);
     let of: Vec<String> = meant.into_iter().map(|(_, label)| label).collect();
     let done = if drains { "drained: it gets no request; those under way go on" } else { "gets requests" };
     Ok(format!("{address} of {} {}{done}", of.join(", "), if drains { "is " } else { "" }))
@@ -97,7 +107,8 @@ pub(crate) fn order_upstream(
 
 /// Whether each application of a site that has lost a place still has one.
 fn check_rest(site: &SiteSettings, label: &str, orders: &OperatorOrders) -> Result<(), String> {
-    let is_drained = |address: &String| orders.drained.iter().any(|one| one.site == *label && one.address == *address);
+    let is_drained =
+        |address: &String| orders.drained.iter().any(|one| site.is_named(&one.site) && one.address == *address);
     match site.gateways().find(|gateway| addresses(gateway).all(|address| is_drained(&address))) {
         None => Ok(()),
         Some(gateway) => Err(format!(
@@ -121,18 +132,25 @@ fn address_of(text: &str) -> String {
     text.parse::<UpstreamAddress>().map_or_else(|_| text.to_owned(), |address| address.to_string())
 }
 
-/// Marks the rows of `drained`, which all processes look at.
-fn mark(drained: &[DrainedPlace], is_drained: bool, places: &Places) {
+/// Marks the rows of `drained`, which all processes look at. A row has the name that its site has now.
+fn mark(drained: &[DrainedPlace], is_drained: bool, sites: &[SiteSettings], places: &Places) {
     for DrainedPlace { site, address } in drained {
-        places.row(site, address).into_iter().for_each(|row| row.set_drained(is_drained));
+        let named = sites.iter().zip(1..).filter(|(settings, _)| settings.is_named(site));
+        let rows = named.filter_map(|(settings, number)| places.row(&settings.label(number), address));
+        rows.for_each(|row| row.set_drained(is_drained));
     }
 }
 
 /// Publishes `bytes`, which another process has passed.
-pub(crate) fn take(bytes: &[u8], state: &OperatorState, places: &Places) {
+pub(crate) fn take(bytes: &[u8], settings: &Settings, state: &OperatorState, places: &Places) {
     // They are no longer than what there is room for: the other process has published them as well.
     let _ = state.publish(bytes);
-    mark(&in_force(state).drained, true, places);
+    settle(settings, state, places);
+}
+
+/// The orders hold for sites and places as `settings` name them. To be called whenever these change.
+pub(crate) fn settle(settings: &Settings, state: &OperatorState, places: &Places) {
+    mark(&in_force(state).drained, true, &settings.sites, places);
 }
 
 fn publish(orders: &OperatorOrders, state: &OperatorState) -> Result<(), String> {
@@ -250,6 +268,43 @@ mod tests {
     }
 
     #[test]
+    fn an_order_holds_for_its_site_whatever_place_and_first_host_that_has() {
+        let state = SharedMemory::<OperatorState>::zeroed().unwrap();
+        let settings = |text: &str| lamna_config::parse(text, Path::new("/lamna.toml")).unwrap();
+        let site = |hosts: &str| {
+            let proxy = "proxy = { to = [\"http://127.0.0.1:1\", \"http://127.0.0.1:2\"] }";
+            format!("[[site]]\n{hosts}root = \"/\"\n[[site.route]]\nmatch = \"/x/*\"\n{proxy}\n")
+        };
+        let (named, nameless) = (site("hosts = [\"a.test\"]\n"), site(""));
+        let before = settings(&[&*named, &*nameless].concat());
+        for name in ["a.test", "2"] {
+            order_maintenance(&order(name, true), &before, &state).unwrap();
+            let order = UpstreamOrder {
+                verb: UpstreamVerb::Drain,
+                address: "http://127.0.0.1:1".into(),
+                site: Some(name.into()),
+            };
+            order_upstream(&order, &before, &state, &Places::default()).unwrap();
+        }
+        let other = site("hosts = [\"b.test\"]\n");
+        let renamed = site("hosts = [\"www.a.test\", \"a.test\"]\n");
+        let after = settings(&[&*other, &*other.replace("b.test", "c.test"), &*nameless, &*renamed].concat());
+        let told: Vec<String> = maintenance(&after, &state).into_iter().map(|one| one.site).collect();
+        assert_eq!(told, ["3", "www.a.test"]);
+        let places = Places::default();
+        settle(&after, &state, &places);
+        let drained = |site: &str| places.row(site, "127.0.0.1:1").unwrap().is_drained();
+        assert_eq!(["b.test", "c.test", "3", "www.a.test"].map(drained), [false, false, true, true]);
+        // A site that has lost its name is told, and its order can be taken back.
+        let gone = settings(&other);
+        let told: Vec<String> = maintenance(&gone, &state).iter().map(MaintenanceStatus::describe).collect();
+        assert_eq!(told, ["a.test: on, by order; no site has this name", "2: on, by order; no site has this name"]);
+        order_maintenance(&order("a.test", false), &gone, &state).unwrap();
+        assert!(order_maintenance(&order("a.test", false), &gone, &state).is_err());
+        assert_eq!(maintenance(&gone, &state).len(), 1);
+    }
+
+    #[test]
     fn a_successor_has_the_orders_of_its_predecessor() {
         let [one, other] = [(); 2].map(|()| SharedMemory::<OperatorState>::zeroed().unwrap());
         let settings = settings();
@@ -257,7 +312,7 @@ mod tests {
         let places = Places::default();
         let order = UpstreamOrder { verb: UpstreamVerb::Drain, address: "http://127.0.0.1:1".into(), site: None };
         order_upstream(&order, &settings, &one, &Places::default()).unwrap();
-        take(&one.read().unwrap().1, &other, &places);
+        take(&one.read().unwrap().1, &settings, &other, &places);
         assert!(places.row("a.test", "127.0.0.1:1").unwrap().is_drained());
         assert_eq!(maintenance(&settings, &other), maintenance(&settings, &one));
     }

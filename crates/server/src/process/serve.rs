@@ -68,7 +68,7 @@ pub fn serve(
     }
     if let Some(orders) = inherited.as_mut().and_then(|inherited| inherited.operator.take()) {
         let SharedMetrics { operator_state, done, .. } = &shared_metrics;
-        operator_orders::take(&orders, operator_state, &done.places);
+        operator_orders::take(&orders, settings, operator_state, &done.places);
     }
     succession.set_operator(shared_metrics.operator_state.clone());
     // Cookies of places are made with these keys as well, also where TLS is not spoken.

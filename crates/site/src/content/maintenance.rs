@@ -36,9 +36,8 @@ pub struct OperatorOrders {
 
 /// An order about the maintenance of a site.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct MaintenanceOrder {
-    /// The site, by one of its hosts or its place in the configuration.
+    /// The site, by one of its hosts, or by its place in the configuration if it has none.
     pub site: String,
     /// Whether it is in maintenance.
     pub on: bool,
@@ -62,7 +61,7 @@ pub struct MaintenanceStatus {
     pub on: bool,
     /// Whether an operator has ordered so; otherwise the configuration says it.
     pub is_ordered: bool,
-    /// The value of `Retry-After`.
+    /// The value of `Retry-After`; 0 if there is no such site.
     pub retry_after_s: u64,
     /// Networks whose clients are served as ever.
     pub except: Vec<String>,
@@ -76,6 +75,9 @@ impl MaintenanceStatus {
         let by = if self.is_ordered { "by order" } else { "by the configuration" };
         if !self.on {
             return format!("{}: off, {by}", self.site);
+        }
+        if self.retry_after_s == 0 {
+            return format!("{}: on, {by}; {}", self.site, self.page);
         }
         let except = match self.except.as_slice() {
             [] => String::new(),
@@ -93,16 +95,16 @@ impl OperatorOrders {
         Some((version, serde_json::from_slice(&bytes).unwrap_or_default()))
     }
 
-    /// The order about a site with these settings, whose place is `number`, from 1.
-    fn of(&self, settings: &SiteSettings, number: usize) -> Option<&MaintenanceOrder> {
-        let label = settings.label(number);
-        self.maintenance.iter().find(|order| order.site == label)
+    /// The order about a site with these settings, wherever that stands in the configuration by now.
+    fn of(&self, settings: &SiteSettings) -> Option<&MaintenanceOrder> {
+        self.maintenance.iter().find(|order| settings.is_named(&order.site))
     }
 
-    /// The maintenance of each site of which an order or the configuration says something.
+    /// The maintenance of each site of which an order or the configuration says something, and orders that no site has
+    /// the name of any more.
     pub fn maintenance_of(&self, sites: &[SiteSettings]) -> Vec<MaintenanceStatus> {
         let status = |(settings, number): (&SiteSettings, usize)| {
-            let order = self.of(settings, number);
+            let order = self.of(settings);
             if order.is_none() && settings.maintenance.is_none() {
                 return None;
             }
@@ -118,7 +120,16 @@ impl OperatorOrders {
             let except = except.iter().map(Network::to_string).collect();
             Some(MaintenanceStatus { site: settings.label(number), on, is_ordered, retry_after_s, except, page })
         };
-        sites.iter().zip(1..).filter_map(status).collect()
+        let is_lost = |order: &&MaintenanceOrder| !sites.iter().any(|site| site.is_named(&order.site));
+        let lost = |order: &MaintenanceOrder| MaintenanceStatus {
+            site: order.site.clone(),
+            on: order.on,
+            is_ordered: true,
+            page: "no site has this name".to_owned(),
+            ..MaintenanceStatus::default()
+        };
+        let lost = self.maintenance.iter().filter(is_lost).map(lost);
+        sites.iter().zip(1..).filter_map(status).chain(lost).collect()
     }
 }
 
@@ -221,7 +232,7 @@ impl Maintenance {
     fn take(&mut self, version: u64, orders: &OperatorOrders, sites: &Sites) {
         self.version = version;
         let of = |site: &Site| {
-            let order = orders.of(&site.settings, site.index as usize + 1);
+            let order = orders.of(&site.settings);
             InMaintenance::new(&site.settings, order)
         };
         self.sites = sites.all().map(of).collect();
