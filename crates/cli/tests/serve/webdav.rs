@@ -35,6 +35,7 @@ for_engines!(all every_architecture_speaks_webdav: [
     a_large_folder_is_told_of_whole,
     both_versions_of_http_have_the_same_answers,
     a_reload_turns_it_on_and_off_and_keeps_locks,
+    a_copy_whose_client_leaves_is_whole_or_not_there,
 ]);
 
 const ALL: [&str; 4] = ["--webdav", "--upload", "--delete", "--mkdir"];
@@ -473,5 +474,41 @@ fn a_reload_turns_it_on_and_off_and_keeps_locks(engine: Engine) {
     }
     assert_eq!(status(&server, "PUT", "/a.txt", &format!("If: (<{token}>)\r\n"), "x"), 204);
     order(&server, &["drain"]).expect("it serves");
+    server.finish();
+}
+
+fn a_copy_whose_client_leaves_is_whole_or_not_there(engine: Engine) {
+    const FILES: usize = 600;
+    let launch = launch(engine).file("d/old", "old");
+    fs::create_dir(launch.site().join("many")).unwrap();
+    for number in 0..FILES {
+        fs::write(launch.site().join(format!("many/{number}")), "x").unwrap();
+    }
+    let large = fs::File::create(launch.site().join("many/large")).unwrap();
+    large.set_len(8 << 20).unwrap();
+    let server = launch.start();
+    let site = server.site();
+    for destination in ["/new", "/d"] {
+        let mut client = server.connect();
+        client.send(format!("COPY /many HTTP/1.1\r\nHost: a\r\nDestination: {destination}\r\n\r\n").as_bytes());
+        client.reset();
+    }
+    let nothing_is_left = || {
+        eventually("nothing is left on its way", PATIENCE, || {
+            let mut names = fs::read_dir(&site).unwrap().flatten().map(|entry| entry.file_name());
+            names.all(|name| !name.to_string_lossy().starts_with(".lamna")).then_some(())
+        });
+    };
+    nothing_is_left();
+    for (name, before) in [("new", 0), ("d", 1)] {
+        let there = fs::read_dir(site.join(name)).map_or(0, Iterator::count);
+        assert!(there == before || there == FILES + 1, "{name}: {there}");
+    }
+    // One that stays gets all of it.
+    let made = status(&server, "COPY", "/many", "Destination: /kept\r\n", "");
+    assert_eq!((made, fs::read_dir(site.join("kept")).unwrap().count()), (201, FILES + 1));
+    assert_eq!(fs::metadata(site.join("kept/large")).unwrap().len(), 8 << 20);
+    assert_eq!(status(&server, "DELETE", "/kept", "", ""), 204);
+    nothing_is_left();
     server.finish();
 }

@@ -38,8 +38,11 @@ pub(super) enum Predicate<'q> {
     Has(&'q str),
 }
 
+/// Conditions of a field: each may be looked up on the disk.
+const CONDITIONS_MAX: usize = 64;
+
 impl IfField {
-    /// Reads a value; none if it is malformed.
+    /// Reads a value; none if it is malformed, or has too many conditions.
     pub(super) fn parse(value: &[u8]) -> Option<IfField> {
         let mut rest = std::str::from_utf8(value).ok()?.trim_ascii();
         let (mut lists, mut tag) = (Vec::new(), None);
@@ -58,7 +61,8 @@ impl IfField {
             lists.push(List { tag: tag.clone(), conditions });
             (is_tag_used, rest) = (true, after.trim_ascii_start());
         }
-        (is_tag_used && !lists.is_empty()).then_some(IfField(lists))
+        let count: usize = lists.iter().map(|list| list.conditions.len()).sum();
+        (is_tag_used && (1..=CONDITIONS_MAX).contains(&count)).then_some(IfField(lists))
     }
 
     /// Whether it holds. `answer` says whether one holds for the resource with this URL, or for the one that is asked
@@ -173,6 +177,9 @@ mod tests {
         ] {
             assert_eq!(IfField::parse(value.as_bytes()), None, "{value}");
         }
+        let many = |count: usize| "(<t>)".repeat(count);
+        assert!(IfField::parse(many(CONDITIONS_MAX).as_bytes()).is_some());
+        assert_eq!(IfField::parse(many(CONDITIONS_MAX + 1).as_bytes()), None);
     }
 
     #[test]

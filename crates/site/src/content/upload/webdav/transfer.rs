@@ -372,9 +372,10 @@ impl Transfer {
                 self.work = Work::Erases(Box::new(erase), staging);
                 Ok(None)
             }
-            // One file: that is done when the name is given up.
             _ => {
-                drop(staging);
+                if rustix::fs::unlinkat(&plan.to, &*staging.name, AtFlags::empty()).is_ok() {
+                    drop(staging.forget());
+                }
                 self.finish().map(Some)
             }
         }

@@ -16,8 +16,10 @@ const XML: &str = "http://www.w3.org/XML/1998/namespace";
 pub(super) const BODY_BYTES_MAX: u64 = 64 * 1024;
 /// Elements within each other.
 const DEPTH_MAX: usize = 32;
-/// Elements of a body.
-const ELEMENTS_MAX: usize = 2048;
+/// Elements and attributes of a body.
+const NAMES_MAX: usize = 2048;
+/// Bytes of a namespace: said once, it is that of many names.
+const NAMESPACE_BYTES_MAX: usize = 256;
 
 /// A name with its namespace, which is empty if there is none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -58,25 +60,18 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Element, Malformed> {
     let text = std::str::from_utf8(bytes)?;
     let mut reader = NsReader::from_str(text.strip_prefix('\u{feff}').unwrap_or(text));
     let mut open: Vec<Element> = Vec::new();
-    let (mut root, mut elements) = (None, 0);
+    let (mut root, mut names) = (None, 0);
     loop {
         let event = reader.read_event()?;
         match event {
             Event::Start(_) | Event::Empty(_) if root.is_some() => return Err(Malformed),
             Event::Start(start) => {
-                elements += 1;
-                if open.len() >= DEPTH_MAX || elements > ELEMENTS_MAX {
+                if open.len() >= DEPTH_MAX {
                     return Err(Malformed);
                 }
-                open.push(element(&start, reader.resolver())?);
+                open.push(element(&start, reader.resolver(), &mut names)?);
             }
-            Event::Empty(start) => {
-                elements += 1;
-                if elements > ELEMENTS_MAX {
-                    return Err(Malformed);
-                }
-                close(element(&start, reader.resolver())?, &mut open, &mut root);
-            }
+            Event::Empty(start) => close(element(&start, reader.resolver(), &mut names)?, &mut open, &mut root),
             Event::End(_) => close(open.pop().ok_or(Malformed)?, &mut open, &mut root),
             Event::Text(text) => add(&text.xml10_content(), &mut open)?,
             Event::CData(text) => add(&text.xml10_content(), &mut open)?,
@@ -124,10 +119,17 @@ fn is_allowed(character: char) -> bool {
     !matches!(character, '\0'..='\x08' | '\x0b' | '\x0c' | '\x0e'..='\x1f' | '\u{fffe}' | '\u{ffff}')
 }
 
-fn element(start: &BytesStart<'_>, resolver: &NamespaceResolver) -> Result<Element, Malformed> {
+/// The element that begins so. `names` counts those of the body.
+fn element(start: &BytesStart<'_>, resolver: &NamespaceResolver, names: &mut usize) -> Result<Element, Malformed> {
+    let mut count = || {
+        *names += 1;
+        if *names > NAMES_MAX { Err(Malformed) } else { Ok(()) }
+    };
+    count()?;
     let (namespace, local) = resolver.resolve_element(start.name());
     let mut element = Element { name: name(namespace, local.into_inner())?, ..Element::default() };
     for attribute in start.attributes() {
+        count()?;
         let attribute = attribute?;
         let value = attribute.normalized_value(XmlVersion::Implicit1_0)?.into_owned();
         let key: &str = attribute.key.into_inner();
@@ -158,7 +160,8 @@ fn name(namespace: ResolveResult<'_>, local: &str) -> Result<Name, Malformed> {
         && local
             .chars()
             .all(|one| one.is_alphanumeric() || matches!(one, '-' | '.' | '_' | '\u{b7}') || !one.is_ascii());
-    if is_name { Ok(Name { namespace, local: local.to_owned() }) } else { Err(Malformed) }
+    let is_short = namespace.len() <= NAMESPACE_BYTES_MAX;
+    if is_name && is_short { Ok(Name { namespace, local: local.to_owned() }) } else { Err(Malformed) }
 }
 
 fn close(element: Element, open: &mut [Element], root: &mut Option<Element>) {
@@ -333,6 +336,8 @@ mod tests {
     fn what_is_no_xml_and_what_reaches_beyond_it_is_refused() {
         let deep = "<a>".repeat(40) + &"</a>".repeat(40);
         let many = format!("<a>{}</a>", "<b/>".repeat(3000));
+        let many_attributes = format!("<a>{}</a>", "<b c='' d=''/>".repeat(1000));
+        let long = format!("<a xmlns='{}'/>", "u".repeat(300));
         for text in [
             "",
             "x",
@@ -351,6 +356,8 @@ mod tests {
             "<?xml version=\"1.0\" encoding=\"utf-16\"?><a/>",
             &deep,
             &many,
+            &many_attributes,
+            &long,
         ] {
             assert_eq!(written(text), Err(Malformed), "{text}");
         }
