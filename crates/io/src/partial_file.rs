@@ -210,6 +210,7 @@ impl PartialFile {
         let PartialFile { folder, file, name: own, .. } = self;
         let place = rustix::io::fcntl_dupfd_cloexec(&folder, 0)?;
         let file = NewFile::complete(directory, file, place, own);
+        file.keep_properties(name);
         let moved = match only_unused {
             true => file.move_to_unused(name).map(|()| Before::Nothing),
             false => file.move_to(name),

@@ -366,8 +366,10 @@ fn properties_that_clients_set_stay_with_their_files(engine: Engine) {
     };
     assert!(has("/a.txt"), "{}", found(&server, "/a.txt", "0", &asked));
     // They stay when the file is replaced, and go where it goes.
-    assert_eq!(status(&server, "PUT", "/a.txt", "", "other"), 204);
-    assert!(has("/a.txt"));
+    for part in ["", "Content-Range: bytes 0-4/5\r\n"] {
+        assert_eq!(status(&server, "PUT", "/a.txt", part, "other"), 204);
+        assert!(has("/a.txt"), "{part}");
+    }
     assert_eq!(status(&server, "COPY", "/a.txt", "Destination: /d/copy\r\n", ""), 201);
     assert_eq!(status(&server, "MOVE", "/a.txt", "Destination: /d/moved\r\n", ""), 201);
     assert_eq!(status(&server, "MOVE", "/d", "Destination: /e\r\n", ""), 201);

@@ -129,9 +129,21 @@ delete = false
 [[site.route]]
 match = "/dav/read/*"
 upload = false
+
+[[site.route]]
+match = "*.exe"
+priority = 1
+upload = false
+
+[[site.route]]
+match = "*.md"
+filters = ["markdown"]
 "#;
     let launch = Launch::new(engine).config(config).file("a", "a").file("dav/a", "a").file("dav/full/kept/k", "k");
+    let launch = launch.file("dav/full/made/a.md", "a").file("dav/full/made/b", "b").file("dav/full/run/x.exe", "x");
     let server = launch.file("dav/read/r", "r").file("dav/full/d/f", "f").start();
+    // A file that is answered with something else than what is in it is left out.
+    assert_eq!(hrefs(&found(&server, "/dav/full/made/", "1", "")), ["/dav/full/made/", "/dav/full/made/b"]);
     let to = |path: &str| format!("Destination: /{path}\r\n");
     for (method, path, fields, expected) in [
         ("PROPFIND", "/a", "Depth: 0\r\n".to_owned(), 405),
@@ -153,6 +165,11 @@ upload = false
         ("MOVE", "/dav/full/g/f", to("dav/moved"), 201),
         ("MOVE", "/dav/full/kept", to("dav/full/k"), 403),
         ("COPY", "/dav/full/d", to("dav/full/kept"), 403),
+        ("COPY", "/dav/full/made", to("dav/full/bare"), 201),
+        ("MOVE", "/dav/full/made", to("dav/full/moved"), 403),
+        // What may not be stored where it would go keeps all of it from going.
+        ("COPY", "/dav/full/run", to("dav/full/ran"), 403),
+        ("MOVE", "/dav/full/run", to("dav/full/ran"), 403),
         ("DELETE", "/dav/a", String::new(), 405),
         ("DELETE", "/dav/full/d", String::new(), 204),
     ] {
@@ -160,7 +177,24 @@ upload = false
     }
     let deleted = super::ask(&mut server.connect(), "DELETE", "/dav/full/kept/", "", "");
     assert!(matches!(deleted.status, 405 | 403), "{deleted:?}");
-    let left = ["a=a", "full/", "full/g/", "full/kept/", "full/kept/k=k", "moved=f", "r=r", "read/", "read/r=r"];
+    let left = [
+        "a=a",
+        "full/",
+        "full/bare/",
+        "full/bare/b=b",
+        "full/g/",
+        "full/kept/",
+        "full/kept/k=k",
+        "full/made/",
+        "full/made/a.md=a",
+        "full/made/b=b",
+        "full/run/",
+        "full/run/x.exe=x",
+        "moved=f",
+        "r=r",
+        "read/",
+        "read/r=r",
+    ];
     assert_eq!(tree(&server.site().join("dav")), left);
     server.finish();
 }
