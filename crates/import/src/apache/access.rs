@@ -12,7 +12,7 @@ use crate::{Draft, Files, Site, list};
 
 /// Everybody who is let in by something.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Let {
+pub(super) enum Let {
     All,
     None,
     /// Clients of these networks.
@@ -26,13 +26,24 @@ enum Let {
 }
 
 /// Passwords as a section says them, or one around it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Passwords {
     file: Option<String>,
     groups: Option<String>,
     /// By another way than passwords in a file: which.
     other: Option<String>,
     is_basic: bool,
+}
+
+impl Let {
+    /// Whether a password is among what lets somebody in.
+    pub(super) fn asks_password(&self) -> bool {
+        match self {
+            Let::Users(_) => true,
+            Let::Both(parts) | Let::Either(parts) => parts.iter().any(Let::asks_password),
+            _ => false,
+        }
+    }
 }
 
 impl Passwords {
@@ -77,54 +88,102 @@ pub(super) fn is_about(directive: &Directive) -> bool {
     )
 }
 
-/// Routes' further conditions and their `access`, the one that counts first first; none if the section says nothing.
-pub(super) fn of(
-    directives: &[&Directive],
+/// The words of a section about access. Two modules of Apache say them: a section replaces what stands around it of
+/// the one that it speaks of, and keeps that of the other.
+#[derive(Clone, Debug)]
+pub(super) struct Said<'d> {
+    first: &'d Directive,
+    pub(super) requires: Option<Let>,
+    pub(super) olds: Option<Let>,
+    /// Words for some methods alone: they are for all, beside all others.
+    pub(super) limits: Option<Let>,
+    is_any: Option<bool>,
+}
+
+impl Said<'_> {
+    /// Takes over what stands around it and is not replaced.
+    pub(super) fn inherit(&mut self, outer: &Said<'_>) {
+        if self.olds.is_none() {
+            self.olds.clone_from(&outer.olds);
+            self.is_any = self.is_any.or(outer.is_any);
+        }
+        if self.requires.is_none() {
+            self.requires.clone_from(&outer.requires);
+        }
+        if self.limits.is_none() {
+            self.limits.clone_from(&outer.limits);
+        }
+    }
+
+    /// Whether nothing of `other` stands beneath it.
+    pub(super) fn replaces(&self, other: &Said<'_>) -> bool {
+        self.beside(other).is_none()
+    }
+
+    /// The words of another section that stand beside these.
+    pub(super) fn beside(&self, other: &Said<'_>) -> Option<Let> {
+        let requires = other.requires.clone().filter(|_| self.requires.is_none());
+        let olds = other.olds.clone().filter(|_| self.olds.is_none());
+        let limits = other.limits.clone().filter(|_| self.requires.is_none() || self.olds.is_none());
+        let all: Vec<Let> = requires.into_iter().chain(olds).chain(limits).collect();
+        (!all.is_empty()).then(|| both(all))
+    }
+
+    /// Everybody who is let in; none if it does not say.
+    pub(super) fn whole(&self) -> Option<Let> {
+        let parts: Vec<Let> = self.requires.iter().chain(&self.olds).cloned().collect();
+        let is_any = self.is_any == Some(true) && parts.len() > 1;
+        let whole = if is_any { either(parts) } else { both(parts) };
+        let is_said = self.requires.is_some() || self.olds.is_some() || self.limits.is_some();
+        is_said.then(|| both([whole].into_iter().chain(self.limits.clone()).collect()))
+    }
+}
+
+/// The words of these directives about access.
+pub(super) fn said<'d>(
+    directives: &[&'d Directive],
+    passwords: &Passwords,
+    files: Files<'_>,
+    draft: &mut Draft,
+) -> Option<Said<'d>> {
+    let about: Vec<&Directive> = directives.iter().copied().filter(|one| is_about(one)).collect();
+    let first = *about.first()?;
+    let satisfy = about.iter().rev().find(|one| one.name == "satisfy");
+    let is_any = satisfy.map(|one| one.argument(0).eq_ignore_ascii_case("any"));
+    let of = |about: &[&Directive], draft: &mut Draft| {
+        let requires: Vec<&Directive> = about.iter().copied().filter(|one| one.name.starts_with("require")).collect();
+        let olds: Vec<&Directive> =
+            about.iter().copied().filter(|one| matches!(&*one.name, "order" | "allow" | "deny")).collect();
+        let requires = (!requires.is_empty())
+            .then(|| either(requires.iter().filter_map(|one| required(one, passwords, files, draft)).collect()));
+        let olds = (!olds.is_empty()).then(|| ordered(&olds, draft));
+        (requires, olds)
+    };
+    let (requires, olds) = of(&about, draft);
+    let mut limits = Vec::new();
+    for one in about.iter().filter(|one| one.name.starts_with("limit")) {
+        let why = "what only some methods are for is not done: it is for all of them";
+        draft.lose(one.line, format!("`{}`: {why}", one.text()));
+        let (requires, olds) = of(&one.within().iter().collect::<Vec<_>>(), draft);
+        limits.extend(requires.into_iter().chain(olds));
+    }
+    let limits = (!limits.is_empty()).then(|| both(limits));
+    Some(Said { first, requires, olds, limits, is_any })
+}
+
+/// Routes' further conditions and their `access`, the one that counts first first.
+pub(super) fn rules(
+    whole: &Let,
+    said: &Said<'_>,
     passwords: &Passwords,
     files: Files<'_>,
     site: &mut Site,
     draft: &mut Draft,
-) -> Option<Vec<(Option<Vec<String>>, String)>> {
-    let about: Vec<&Directive> = directives.iter().copied().filter(|one| is_about(one)).collect();
-    if about.is_empty() {
-        return None;
-    }
-    let is_any = about.iter().any(|one| one.name == "satisfy" && one.argument(0).eq_ignore_ascii_case("any"));
-    let requires: Vec<&Directive> = about.iter().copied().filter(|one| one.name.starts_with("require")).collect();
-    let olds: Vec<&Directive> =
-        about.iter().copied().filter(|one| matches!(&*one.name, "order" | "allow" | "deny")).collect();
-    let mut parts = Vec::new();
-    if !requires.is_empty() {
-        parts.push(either(requires.iter().filter_map(|one| required(one, passwords, files, draft)).collect()));
-    }
-    if !olds.is_empty() {
-        parts.push(ordered(&olds, draft));
-    }
-    for one in about.iter().filter(|one| one.name.starts_with("limit")) {
-        let why = "what only some methods are for is not done: it is for all of them";
-        draft.lose(one.line, format!("`{}`: {why}", one.text()));
-        let inner: Vec<&Directive> = one.within().iter().collect();
-        let requires: Vec<Let> = inner
-            .iter()
-            .filter(|one| one.name.starts_with("require"))
-            .filter_map(|one| required(one, passwords, files, draft))
-            .collect();
-        let olds: Vec<&Directive> =
-            inner.into_iter().filter(|one| matches!(&*one.name, "order" | "allow" | "deny")).collect();
-        if !requires.is_empty() {
-            parts.push(either(requires));
-        }
-        if !olds.is_empty() {
-            parts.push(ordered(&olds, draft));
-        }
-    }
-    if parts.is_empty() {
-        return None;
-    }
-    let whole = if is_any && parts.len() > 1 { either(parts) } else { both(parts) };
+) -> Vec<(Option<Vec<String>>, String)> {
+    let about = [said.first];
     let users =
         |names: &[String], site: &mut Site, draft: &mut Draft| users(names, passwords, about[0], files, site, draft);
-    Some(match &whole {
+    match whole {
         Let::All => vec![(None, quoted("anyone"))],
         Let::None => vec![(None, quoted("deny"))],
         Let::From(networks) => vec![(None, format!("{{ allow = {} }}", list(networks)))],
@@ -176,7 +235,7 @@ pub(super) fn of(
             }
             rules
         }
-    })
+    }
 }
 
 fn either(parts: Vec<Let>) -> Let {
@@ -199,7 +258,7 @@ fn either(parts: Vec<Let>) -> Let {
     }
 }
 
-fn both(parts: Vec<Let>) -> Let {
+pub(super) fn both(parts: Vec<Let>) -> Let {
     let mut found: Vec<Let> = Vec::new();
     for part in parts {
         match part {

@@ -251,6 +251,37 @@ fn push(part: &Part<'_>, keys: Vec<(&'static str, String)>, routes: &mut Routes,
     }
 }
 
+/// Whether a directive that is not known may keep clients out.
+pub(super) fn may_refuse(name: &str) -> bool {
+    let is_known = matches!(name, "authtype" | "authname" | "authuserfile" | "authgroupfile" | "authbasicprovider");
+    !is_known
+        && [
+            "auth",
+            "sec",
+            "require",
+            "limit",
+            "shib",
+            "oidc",
+            "qs_",
+            "evasive",
+            "geoip",
+            "maxmind",
+            "deny",
+            "sslrequire",
+        ]
+        .iter()
+        .any(|start| name.starts_with(start))
+        && !matches!(
+            name,
+            "limitrequestbody"
+                | "limitrequestfields"
+                | "limitrequestfieldsize"
+                | "limitrequestline"
+                | "limitinternalrecursion"
+                | "limitxmlrequestbody"
+        )
+}
+
 /// Directives that need nothing, and those that are not carried over.
 fn other(name: &str, directive: &Directive, part: &Part<'_>, _: &Around<'_>, routes: &mut Routes, draft: &mut Draft) {
     let text = directive.text();
@@ -401,32 +432,7 @@ fn other(name: &str, directive: &Directive, part: &Part<'_>, _: &Around<'_>, rou
         | "receivebuffersize" => "the server does what is right there by itself, or it tells programs something",
         "addoutputfilter" | "setoutputfilter" if text.to_ascii_uppercase().contains("DEFLATE") => "text is compressed",
         _ => {
-            let restricts = [
-                "auth",
-                "sec",
-                "require",
-                "limit",
-                "shib",
-                "oidc",
-                "qs_",
-                "evasive",
-                "geoip",
-                "maxmind",
-                "deny",
-                "sslrequire",
-            ]
-            .iter()
-            .any(|start| name.starts_with(start))
-                && !matches!(
-                    name,
-                    "limitrequestbody"
-                        | "limitrequestfields"
-                        | "limitrequestfieldsize"
-                        | "limitrequestline"
-                        | "limitinternalrecursion"
-                        | "limitxmlrequestbody"
-                );
-            if name == "include" || restricts {
+            if name == "include" || may_refuse(name) {
                 let why = "whom it lets in is not known here; what it is for is answered with 404";
                 draft.lose(directive.line, format!("`{text}`: {why}"));
                 routes.emit(Strength::Rewrite, directive, &part.tests, vec![("respond", "404".into())], true, draft);

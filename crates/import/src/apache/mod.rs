@@ -13,6 +13,8 @@ mod redirect;
 mod rewrite;
 mod routes;
 mod section;
+#[cfg(test)]
+mod section_tests;
 mod syntax;
 #[cfg(test)]
 mod tests;

@@ -44,6 +44,12 @@ fn rules<'d>(directives: &[&'d Directive]) -> Vec<(Vec<&'d Directive>, &'d Direc
     found
 }
 
+/// Whether a rule refuses.
+pub(super) fn refuses(directive: &Directive) -> bool {
+    let one = Rule::new(directive, &Place { base: "", is_tls: None }, None);
+    one.has("F") || one.has("G")
+}
+
 /// Makes routes of rules.
 pub(super) fn carry(directives: &[&Directive], place: &Place<'_>, routes: &mut Routes, draft: &mut Draft) -> Made {
     let mut made = Made::default();
@@ -530,7 +536,7 @@ impl<'d> Rule<'d> {
 }
 
 /// Whether there is an alternative outside of groups.
-fn has_alternatives(regex: &str) -> bool {
+pub(super) fn has_alternatives(regex: &str) -> bool {
     let (mut depth, mut is_escaped) = (0, false);
     regex.chars().any(|one| {
         let was_escaped = is_escaped;
