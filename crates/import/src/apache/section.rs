@@ -376,7 +376,7 @@ fn lies(one: &Part<'_>, later: &Part<'_>) -> Lies {
 /// Access as the sections so far say it.
 struct Standing<'s, 'd> {
     part: &'s Part<'d>,
-    /// What the section says itself, and with what is around it.
+    /// Rules of the section itself, and with those of what is around it.
     own: access::Said<'d>,
     said: access::Said<'d>,
     whole: Let,

@@ -137,6 +137,7 @@ mod tests {
         ("delete", "delete = true"),
         ("mkdir", "mkdir = true"),
         ("webdav", "webdav = true"),
+        ("maintenance", "maintenance = true"),
         ("users", USER),
         ("tokens", TOKEN),
         ("access", "access = { allow = \"10.0.0.0/8\" }"),

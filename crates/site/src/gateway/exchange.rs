@@ -206,6 +206,12 @@ impl Gateway {
         gateway
     }
 
+    /// The same for a request whose head asks the application whether it wants the content.
+    pub(super) fn with_expectation(mut self: Box<Gateway>) -> Box<Gateway> {
+        self.expectation = Expectation::Asked;
+        self
+    }
+
     /// Whether there is nothing left to do.
     pub(super) fn is_over(&self) -> bool {
         matches!(self.state, State::Over) && !self.filtered.as_ref().is_some_and(|filtered| filtered.has_more())
@@ -295,7 +301,9 @@ impl Gateway {
             self.postpone();
         }
         let has_sent = self.send()?;
-        self.advance_expectation();
+        if self.expectation.advance(self.is_sent(), self.now, self.group.settings.timeout_ms) {
+            self.group.expectations.note_unanswered();
+        }
         if let Some(step_result) = self.unreadable() {
             return Ok(step_result);
         }

@@ -55,8 +55,11 @@ impl Protocol {
     }
 }
 
+/// Names and values.
+type Variables = Vec<(String, String)>;
+
 /// The variables of a request, in order, and its content; none if it is not whole.
-pub(crate) fn take(protocol: Protocol, reader: &mut impl BufRead) -> Option<(Vec<(String, String)>, Vec<u8>)> {
+pub(crate) fn take(protocol: Protocol, reader: &mut impl BufRead) -> Option<(Variables, Vec<u8>)> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let mut variables = Vec::new();
     match protocol {

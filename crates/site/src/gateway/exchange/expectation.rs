@@ -13,8 +13,6 @@
 
 use lamna_proto::time::Instant;
 
-use super::{Gateway, State};
-
 /// How long an application may take to say whether it wants the content. Clients wait about as long (curl: 1 s).
 const PATIENCE_MS: u32 = 1_000;
 /// How far an expectation is.
@@ -60,28 +58,19 @@ impl Expectation {
             *self = Expectation::Refused;
         }
     }
-}
 
-impl Gateway {
-    /// The same for a request whose head asks the application whether it wants the content.
-    pub(in crate::gateway) fn with_expectation(mut self: Box<Gateway>) -> Box<Gateway> {
-        self.expectation = Expectation::Asked;
-        self
-    }
-
-    /// The head has left, or the application has been quiet.
-    pub(super) fn advance_expectation(&mut self) {
-        match self.expectation {
-            Expectation::Asked if matches!(self.state, State::Connected(_)) && self.is_sent() => {
-                // Of a time that is short, half is left for the answer.
-                let patience_ms = PATIENCE_MS.min(self.group.settings.timeout_ms / 2);
-                self.expectation = Expectation::Waits(self.now.after_ms(patience_ms));
-            }
-            Expectation::Waits(until) if self.now >= until => {
-                self.expectation = Expectation::Met;
-                self.group.expectations.note_unanswered();
+    /// The head has left if it `is_sent`, and the application has been quiet until `now`; its time for an answer is
+    /// `timeout_ms`. Whether it has not answered.
+    pub(super) fn advance(&mut self, is_sent: bool, now: Instant, timeout_ms: u32) -> bool {
+        match *self {
+            // Of a time that is short, half is left for the answer.
+            Expectation::Asked if is_sent => *self = Expectation::Waits(now.after_ms(PATIENCE_MS.min(timeout_ms / 2))),
+            Expectation::Waits(until) if now >= until => {
+                *self = Expectation::Met;
+                return true;
             }
             _ => {}
         }
+        false
     }
 }
