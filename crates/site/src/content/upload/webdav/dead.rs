@@ -30,9 +30,9 @@ fn read(kept: Result<Option<Vec<u8>>, Errno>) -> Vec<Element> {
 /// # Errors
 /// As [`properties::write`].
 pub(super) fn keep(file: BorrowedFd<'_>, elements: Vec<Element>) -> Result<(), Errno> {
-    let mut text = String::new();
-    if !elements.is_empty() {
-        Element::of("prop", elements).write(&mut text);
-    }
+    let text = match elements.is_empty() {
+        true => String::new(),
+        false => Element::of("prop", elements).text_within(properties::BYTES_MAX).ok_or(Errno::TOOBIG)?,
+    };
     properties::write(file, text.as_bytes())
 }

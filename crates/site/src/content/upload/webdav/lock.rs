@@ -151,11 +151,8 @@ fn asked_in(body: &[u8]) -> Result<(bool, String), Refused> {
         (None, Some(_)) => true,
         _ => return Err(BAD_BODY),
     };
-    let mut owner = String::new();
-    if let Some(element) = info.child("owner") {
-        element.write_content(&mut owner);
-    }
-    if owner.len() > OWNER_BYTES_MAX { Err(LONG_OWNER) } else { Ok((is_shared, owner)) }
+    let owner = info.child("owner").map(|element| element.content_within(OWNER_BYTES_MAX).ok_or(LONG_OWNER));
+    Ok((is_shared, owner.transpose()?.unwrap_or_default()))
 }
 
 impl Program for TakeLock {

@@ -6,6 +6,8 @@
 //! disk: what it tells of was found out before.
 
 use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use lamna_io::file_state::{Stamp, now_ns};
 use lamna_proto::date;
@@ -13,7 +15,10 @@ use lamna_proto::exchange::negotiate::Coding;
 use lamna_proto::parse::path;
 
 use super::locks::{self, Lock};
-use super::xml::{Element, Malformed, Name, push_text};
+use super::xml::{Element, Malformed, Name, are_within, push_text};
+
+/// Bytes of all names that a request asks for, or changes, as an answer says them.
+pub(super) const NAMES_BYTES_MAX: usize = 64 * 1024;
 
 /// The properties that are asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,14 +105,27 @@ impl Wanted {
         if !body.name.is_dav("propfind") {
             return Err(Malformed);
         }
-        let names = |of: &Element| of.children().map(|child| child.name.clone()).collect::<Vec<_>>();
         let [all, only_names, these] = ["allprop", "propname", "prop"].map(|local| body.child(local));
         match (all, only_names, these) {
-            (Some(_), None, None) => Ok(Wanted::All(body.child("include").map(names).unwrap_or_default())),
+            (Some(_), None, None) => {
+                Ok(Wanted::All(body.child("include").map(names_in).transpose()?.unwrap_or_default()))
+            }
             (None, Some(_), None) => Ok(Wanted::Names),
-            (None, None, Some(these)) => Ok(Wanted::These(names(these))),
+            (None, None, Some(these)) => Ok(Wanted::These(names_in(these)?)),
             _ => Err(Malformed),
         }
+    }
+
+    /// Bytes of memory that it takes, about.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let mut before: Option<&Arc<str>> = None;
+        let mut bytes = 0;
+        for name in self.names() {
+            let is_shared = before.is_some_and(|before| Arc::ptr_eq(before, &name.namespace));
+            bytes += name.memory_bytes() + if is_shared { 0 } else { name.namespace.len() };
+            before = Some(&name.namespace);
+        }
+        bytes
     }
 
     /// Whether properties that clients have set are needed.
@@ -134,6 +152,13 @@ impl Wanted {
     pub(super) fn needs_creation(&self) -> bool {
         !matches!(self, Wanted::These(_)) || self.names().iter().any(|name| live(name) == Some(Live::CreationDate))
     }
+}
+
+/// The names of the elements in `of`, each once: an answer says each of them for every file that it tells of.
+fn names_in(of: &Element) -> Result<Vec<Name>, Malformed> {
+    let mut known = HashSet::new();
+    let names: Vec<Name> = of.children().map(|child| &child.name).filter(|name| known.insert(*name)).cloned().collect();
+    if are_within(&names, NAMES_BYTES_MAX) { Ok(names) } else { Err(Malformed) }
 }
 
 impl Described<'_> {
@@ -163,13 +188,11 @@ impl Described<'_> {
                 }
             }
             Wanted::These(names) => {
+                let dead: HashMap<&Name, &Element> = self.dead.iter().map(|dead| (&dead.name, dead)).collect();
                 for name in names {
                     let is_found = match LIVE.into_iter().find(|(local, _)| name.is_dav(local)) {
                         Some(own) => self.write_live(own, &mut found),
-                        None => {
-                            let dead = self.dead.iter().find(|element| element.name == *name);
-                            dead.map(|element| element.write(&mut found)).is_some()
-                        }
+                        None => dead.get(name).map(|element| element.write(&mut found)).is_some(),
                     };
                     if !is_found {
                         name.write_empty(&mut missing);
@@ -329,6 +352,27 @@ mod tests {
         let names = written(true, "<propfind xmlns='DAV:'><propname/></propfind>");
         assert!(names.contains("<D:lockdiscovery/>") && names.contains("<x xmlns=\"u\"/>"), "{names}");
         assert!(!names.contains("getetag"), "{names}");
+    }
+
+    #[test]
+    fn each_name_is_answered_once_and_all_of_them_are_bounded() {
+        let asked = |names: &str| {
+            let body = format!(
+                "<D:propfind xmlns:D='DAV:' xmlns:q='{}'><D:prop>{names}</D:prop></D:propfind>",
+                ">".repeat(256)
+            );
+            Wanted::of(Some(parse(body.as_bytes()).unwrap()))
+        };
+        let wanted = asked(&"<q:a/><D:lockdiscovery/>".repeat(1000)).unwrap();
+        let Wanted::These(names) = &wanted else { panic!("{wanted:?}") };
+        assert_eq!(names.len(), 2);
+        let mut out = String::new();
+        described(false).write(&wanted, &mut out);
+        assert_eq!(out.matches("<a xmlns=").count(), 1);
+        // Of 40 KB of names a megabyte would be said for every file.
+        let many = |count: usize| (0..count).map(|number| format!("<q:a{number}/>")).collect::<String>();
+        assert_eq!(asked(&many(2000)), Err(Malformed));
+        assert!(asked(&many(50)).is_ok_and(|wanted| wanted.memory_bytes() > 50 * 32));
     }
 
     #[test]

@@ -231,7 +231,9 @@ impl Program for Propfind {
         /// The buffer that a folder is read into.
         const DIRECTORY_BYTES: usize = 32 * 1024;
         let of_told = self.told.as_ref().map_or(Holds::default(), |told| Holds {
-            bytes: told.text.capacity() + told.folder.as_ref().map_or(0, |_| DIRECTORY_BYTES),
+            bytes: told.text.capacity()
+                + told.wanted.memory_bytes()
+                + told.folder.as_ref().map_or(0, |_| DIRECTORY_BYTES),
             descriptors: 2 * usize::from(told.folder.is_some()),
         });
         of_told.and(Holds::of_bytes(self.body.capacity()))

@@ -3,6 +3,7 @@
 //! Owns: [`Proppatch`]. Guarantees: all that is asked for is done, or none of it; what the server works out is not set;
 //! what is kept is bounded. Properties are kept with their file (`lamna_io::properties`).
 
+use std::collections::HashSet;
 use std::os::fd::AsFd;
 
 use lamna_proto::exchange::program::{Holds, Input, Program, StepResult};
@@ -12,8 +13,8 @@ use super::super::{
     Action, CONDITION, ChangeTarget, Conditions, ELSEWHERE, HIDDEN, MALFORMED, NOT_HERE, OWN, Refused, name_of, refused,
 };
 use super::place::Change;
-use super::properties::{begin_response, is_protected, push_propstat};
-use super::xml::{self, BODY_BYTES_MAX, Element, Name};
+use super::properties::{NAMES_BYTES_MAX, begin_response, is_protected, push_propstat};
+use super::xml::{self, BODY_BYTES_MAX, Element, Name, are_within};
 use super::{BAD_BODY, NOTHING, dead};
 
 /// A change of properties.
@@ -83,7 +84,7 @@ impl Proppatch {
                 Ok(()) => "200 OK",
                 Err(Errno::NOSPC | Errno::TOOBIG | Errno::DQUOT | Errno::RANGE) => "507 Insufficient Storage",
                 // Windows goes on only if they are taken, and asks for them nowhere.
-                Err(Errno::OPNOTSUPP) if instructions.iter().all(|one| one.name().namespace == WINDOWS) => "200 OK",
+                Err(Errno::OPNOTSUPP) if instructions.iter().all(|one| &*one.name().namespace == WINDOWS) => "200 OK",
                 Err(Errno::OPNOTSUPP | Errno::PERM | Errno::ACCESS | Errno::ROFS) => "403 Forbidden",
                 Err(errno) => return Err(refused(errno)),
             };
@@ -125,18 +126,28 @@ fn instructions(body: &[u8]) -> Option<Vec<Instruction>> {
             }
         }
     }
-    (!all.is_empty()).then_some(all)
+    // The answer names each of them.
+    let is_bounded = are_within(all.iter().map(Instruction::name), NAMES_BYTES_MAX);
+    (!all.is_empty() && is_bounded).then_some(all)
 }
 
 fn keep(file: std::os::fd::BorrowedFd<'_>, instructions: &[Instruction]) -> Result<(), Errno> {
-    let mut kept = dead::of(file);
-    for instruction in instructions {
-        kept.retain(|one| one.name != *instruction.name());
-        if let Instruction::Set(element) = instruction {
-            kept.push(element.clone());
-        }
-    }
-    dead::keep(file, kept)
+    dead::keep(file, patched(dead::of(file), instructions))
+}
+
+/// The properties that `kept` become: of each name the last instruction counts.
+fn patched(mut kept: Vec<Element>, instructions: &[Instruction]) -> Vec<Element> {
+    let mut known = HashSet::new();
+    let last = instructions.iter().rev().filter(|instruction| known.insert(instruction.name()));
+    let set: Vec<Element> = last
+        .filter_map(|instruction| match instruction {
+            Instruction::Set(element) => Some(element.clone()),
+            Instruction::Remove(_) => None,
+        })
+        .collect();
+    kept.retain(|one| !known.contains(&one.name));
+    kept.extend(set.into_iter().rev());
+    kept
 }
 
 impl Program for Proppatch {
@@ -157,5 +168,32 @@ impl Program for Proppatch {
             Ok(response) => self.target.multistatus(&response),
             Err(refused) => self.target.refusal(refused),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_each_name_the_last_instruction_counts() {
+        let body = b"<propertyupdate xmlns='DAV:' xmlns:q='u'><set><prop><q:a>1</q:a><q:b/><q:c/></prop></set>\
+                     <remove><prop><q:b/><q:old/></prop></remove><set><prop><q:a>2</q:a></prop></set></propertyupdate>";
+        let kept = xml::parse(b"<p xmlns='u'><old/><stays/></p>").unwrap().into_children().collect();
+        let mut out = String::new();
+        patched(kept, &instructions(body).unwrap()).iter().for_each(|element| element.write(&mut out));
+        assert_eq!(out, "<stays xmlns=\"u\"/><c xmlns=\"u\"/><a xmlns=\"u\">2</a>");
+    }
+
+    #[test]
+    fn the_names_of_an_answer_are_bounded() {
+        let body = |count: usize| {
+            let names: String = (0..count).map(|number| format!("<q:a{number}/>")).collect();
+            let namespace = ">".repeat(256);
+            format!(
+                "<propertyupdate xmlns='DAV:' xmlns:q='{namespace}'><remove><prop>{names}</prop></remove></propertyupdate>"
+            )
+        };
+        assert!(instructions(body(50).as_bytes()).is_some() && instructions(body(1000).as_bytes()).is_none());
     }
 }

@@ -2,7 +2,11 @@
 //!
 //! Owns: [`parse`], which reads a body, and [`Element`], which can be written again wherever it is put: each carries
 //! the namespaces that it needs. Guarantees: nothing outside of the body is read, because document types and with them
-//! entities of their own are refused; the tree is bounded in depth and in elements. Knows no property.
+//! entities of their own are refused; the tree is bounded in depth and in elements, and has each namespace once; what is
+//! written of names that a client chose has a bound (`*_within`). Knows no property.
+
+use std::collections::HashSet;
+use std::sync::Arc;
 
 use quick_xml::events::{BytesStart, Event};
 use quick_xml::name::{NamespaceResolver, ResolveResult};
@@ -24,7 +28,8 @@ const NAMESPACE_BYTES_MAX: usize = 256;
 /// A name with its namespace, which is empty if there is none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Name {
-    pub(super) namespace: String,
+    /// All names of a body that have it share it.
+    pub(super) namespace: Arc<str>,
     pub(super) local: String,
 }
 
@@ -60,7 +65,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Element, Malformed> {
     let text = std::str::from_utf8(bytes)?;
     let mut reader = NsReader::from_str(text.strip_prefix('\u{feff}').unwrap_or(text));
     let mut open: Vec<Element> = Vec::new();
-    let (mut root, mut names) = (None, 0);
+    let (mut root, mut names) = (None, Names::default());
     loop {
         let event = reader.read_event()?;
         match event {
@@ -119,17 +124,53 @@ fn is_allowed(character: char) -> bool {
     !matches!(character, '\0'..='\x08' | '\x0b' | '\x0c' | '\x0e'..='\x1f' | '\u{fffe}' | '\u{ffff}')
 }
 
-/// The element that begins so. `names` counts those of the body.
-fn element(start: &BytesStart<'_>, resolver: &NamespaceResolver, names: &mut usize) -> Result<Element, Malformed> {
-    let mut count = || {
-        *names += 1;
-        if *names > NAMES_MAX { Err(Malformed) } else { Ok(()) }
-    };
-    count()?;
+/// The names of a body.
+#[derive(Default)]
+struct Names {
+    count: usize,
+    namespaces: HashSet<Arc<str>>,
+}
+
+impl Names {
+    /// Counts one more.
+    fn count(&mut self) -> Result<(), Malformed> {
+        self.count += 1;
+        if self.count > NAMES_MAX { Err(Malformed) } else { Ok(()) }
+    }
+
+    fn name(&mut self, namespace: ResolveResult<'_>, local: &str) -> Result<Name, Malformed> {
+        let namespace = match namespace {
+            ResolveResult::Unbound => "",
+            ResolveResult::Bound(namespace) => namespace.into_inner(),
+            ResolveResult::Unknown(_) => return Err(Malformed),
+        };
+        let is_name = !local.is_empty()
+            && !local.starts_with(|first: char| first.is_ascii_digit() || matches!(first, '-' | '.'))
+            && local
+                .chars()
+                .all(|one| one.is_alphanumeric() || matches!(one, '-' | '.' | '_' | '\u{b7}') || !one.is_ascii());
+        if !is_name || namespace.len() > NAMESPACE_BYTES_MAX {
+            return Err(Malformed);
+        }
+        let shared = match self.namespaces.get(namespace) {
+            Some(known) => known.clone(),
+            None => {
+                let new: Arc<str> = namespace.into();
+                self.namespaces.insert(new.clone());
+                new
+            }
+        };
+        Ok(Name { namespace: shared, local: local.to_owned() })
+    }
+}
+
+/// The element that begins so.
+fn element(start: &BytesStart<'_>, resolver: &NamespaceResolver, names: &mut Names) -> Result<Element, Malformed> {
+    names.count()?;
     let (namespace, local) = resolver.resolve_element(start.name());
-    let mut element = Element { name: name(namespace, local.into_inner())?, ..Element::default() };
+    let mut element = Element { name: names.name(namespace, local.into_inner())?, ..Element::default() };
     for attribute in start.attributes() {
-        count()?;
+        names.count()?;
         let attribute = attribute?;
         let value = attribute.normalized_value(XmlVersion::Implicit1_0)?.into_owned();
         let key: &str = attribute.key.into_inner();
@@ -144,24 +185,9 @@ fn element(start: &BytesStart<'_>, resolver: &NamespaceResolver, names: &mut usi
             continue;
         }
         let (namespace, local) = resolver.resolve_attribute(attribute.key);
-        element.attributes.push((name(namespace, local.into_inner())?, value));
+        element.attributes.push((names.name(namespace, local.into_inner())?, value));
     }
     Ok(element)
-}
-
-fn name(namespace: ResolveResult<'_>, local: &str) -> Result<Name, Malformed> {
-    let namespace = match namespace {
-        ResolveResult::Unbound => String::new(),
-        ResolveResult::Bound(namespace) => namespace.into_inner().to_owned(),
-        ResolveResult::Unknown(_) => return Err(Malformed),
-    };
-    let is_name = !local.is_empty()
-        && !local.starts_with(|first: char| first.is_ascii_digit() || matches!(first, '-' | '.'))
-        && local
-            .chars()
-            .all(|one| one.is_alphanumeric() || matches!(one, '-' | '.' | '_' | '\u{b7}') || !one.is_ascii());
-    let is_short = namespace.len() <= NAMESPACE_BYTES_MAX;
-    if is_name && is_short { Ok(Name { namespace, local: local.to_owned() }) } else { Err(Malformed) }
 }
 
 fn close(element: Element, open: &mut [Element], root: &mut Option<Element>) {
@@ -188,18 +214,38 @@ fn add(text: &str, open: &mut [Element]) -> Result<(), Malformed> {
 impl Name {
     /// One of WebDAV.
     pub(super) fn dav(local: &str) -> Name {
-        Name { namespace: DAV.to_owned(), local: local.to_owned() }
+        Name { namespace: DAV.into(), local: local.to_owned() }
     }
 
     /// Whether it is this one of WebDAV.
     pub(super) fn is_dav(&self, local: &str) -> bool {
-        self.namespace == DAV && self.local == local
+        &*self.namespace == DAV && self.local == local
     }
 
     /// Writes an empty element of this name.
     pub(super) fn write_empty(&self, out: &mut String) {
         Element { name: self.clone(), ..Element::default() }.write(out);
     }
+
+    /// Bytes of memory that it takes beside its namespace.
+    pub(super) fn memory_bytes(&self) -> usize {
+        size_of::<Name>() + self.local.capacity()
+    }
+}
+
+/// Whether empty elements of all of `names` have at most `most` bytes.
+pub(super) fn are_within<'n>(names: impl IntoIterator<Item = &'n Name>, most: usize) -> bool {
+    let mut text = String::new();
+    let mut left = Some(most);
+    for name in names {
+        text.clear();
+        name.write_empty(&mut text);
+        left = left.and_then(|left| left.checked_sub(text.len()));
+        if left.is_none() {
+            return false;
+        }
+    }
+    true
 }
 
 impl Element {
@@ -232,18 +278,32 @@ impl Element {
 
     /// Writes it so that it means the same wherever it stands.
     pub(super) fn write(&self, out: &mut String) {
-        self.write_in(None, out);
+        self.write_in(None, (out, usize::MAX));
     }
 
-    fn write_in(&self, default: Option<&str>, out: &mut String) {
+    /// The same, in at most `most` bytes; none if it has more.
+    pub(super) fn text_within(&self, most: usize) -> Option<String> {
+        let mut out = String::new();
+        self.write_in(None, (&mut out, most));
+        (out.len() <= most).then_some(out)
+    }
+
+    /// Writes it, or so much of it that `out` has more than `most` bytes.
+    fn write_in(&self, default: Option<&str>, (out, most): (&mut String, usize)) {
+        if out.len() > most {
+            return;
+        }
         out.push('<');
         out.push_str(&self.name.local);
-        if default != Some(&self.name.namespace) {
+        if default != Some(&*self.name.namespace) {
             out.push_str(" xmlns=\"");
             push_text(&self.name.namespace, out);
             out.push('"');
         }
         for (number, (name, value)) in self.attributes.iter().enumerate() {
+            if out.len() > most {
+                return;
+            }
             let prefix = match &*name.namespace {
                 "" => String::new(),
                 XML => "xml:".to_owned(),
@@ -263,7 +323,7 @@ impl Element {
             return;
         }
         out.push('>');
-        self.write_content_in(Some(&self.name.namespace), out);
+        self.write_content_in(Some(&self.name.namespace), (out, most));
         out.push_str("</");
         out.push_str(&self.name.local);
         out.push('>');
@@ -271,13 +331,20 @@ impl Element {
 
     /// Writes what is in it, as [`Element::write`] does.
     pub(super) fn write_content(&self, out: &mut String) {
-        self.write_content_in(None, out);
+        self.write_content_in(None, (out, usize::MAX));
     }
 
-    fn write_content_in(&self, default: Option<&str>, out: &mut String) {
+    /// What is in it, in at most `most` bytes; none if it has more.
+    pub(super) fn content_within(&self, most: usize) -> Option<String> {
+        let mut out = String::new();
+        self.write_content_in(None, (&mut out, most));
+        (out.len() <= most).then_some(out)
+    }
+
+    fn write_content_in(&self, default: Option<&str>, (out, most): (&mut String, usize)) {
         for node in &self.content {
             match node {
-                Node::Element(element) => element.write_in(default, out),
+                Node::Element(element) => element.write_in(default, (out, most)),
                 Node::Text(text) => push_text(text, out),
             }
         }
@@ -361,6 +428,24 @@ mod tests {
         ] {
             assert_eq!(written(text), Err(Malformed), "{text}");
         }
+    }
+
+    #[test]
+    fn a_namespace_is_there_once_and_what_is_written_of_it_is_bounded() {
+        let body = format!("<q:p xmlns:q='{}'>{}</q:p>", "\"".repeat(256), "<q:a q:b=''/>".repeat(1000));
+        let root = parse(body.as_bytes()).unwrap();
+        let all = root.children().all(|child| Arc::ptr_eq(&child.name.namespace, &root.name.namespace));
+        assert!(all && root.children().count() == 1000);
+        assert_eq!((root.text_within(4096), root.content_within(4096)), (None, None));
+        // What is given up was not written whole before.
+        let mut out = String::new();
+        root.write_in(None, (&mut out, 4096));
+        assert!(out.len() < 8192, "{}", out.len());
+        let names = || root.children().map(|child| &child.name);
+        assert!(!are_within(names(), 64 * 1024) && are_within(names().take(10), 64 * 1024));
+        let small = parse(b"<a>b<c/></a>").unwrap();
+        assert_eq!(small.text_within(100).as_deref(), Some("<a xmlns=\"\">b<c/></a>"));
+        assert_eq!(small.content_within(100).as_deref(), Some("b<c xmlns=\"\"/>"));
     }
 
     proptest! {
