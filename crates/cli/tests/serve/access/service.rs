@@ -36,6 +36,7 @@ for_engines!(all services_have_every_engine: [
     proactor = PROACTOR,
 ] => [
     files_listings_and_uploads_are_for_whom_the_service_lets_in,
+    nothing_is_copied_or_moved_to_where_a_service_decides,
     the_service_is_told_the_request_and_is_asked_once_for_each,
     who_is_not_let_in_gets_what_the_service_answers,
     without_a_clear_yes_nobody_is_let_in,
@@ -226,6 +227,40 @@ fn files_listings_and_uploads_are_for_whom_the_service_lets_in(engine: Engine) {
     client.send([get(&fields), get(""), get(&fields)].concat().as_bytes());
     let statuses = [(); 3].map(|()| client.receive(true).unwrap().status);
     assert_eq!(statuses, [200, 302, 200]);
+    server.finish();
+}
+
+/// The service was asked about the source, and decides about the destination by a path of its own.
+fn nothing_is_copied_or_moved_to_where_a_service_decides(engine: Engine) {
+    let service = Service::start();
+    let rule = service.rule();
+    let config = format!(
+        "[[site]]\nroot = \"site\"\nupload = true\ndelete = true\nmkdir = true\nwebdav = true\n\
+         [[site.route]]\nmatch = \"/a/*\"\naccess = {rule}\n\
+         [[site.route]]\nmatch = \"/private/*\"\naccess = {rule}\n\
+         [[site.route]]\nmatch = \"/kept/*\"\naccess = [{{ actions = [\"delete\"], {} ]\n",
+        &rule[1..]
+    );
+    let launch = Launch::new(engine).config(&config).file("a/x", "x").file("private/old", "old").file("open/y", "y");
+    let server = launch.file("kept/old", "old").start();
+    let moved = |method: &str, from: &str, to: &str| {
+        ask(&server, method, from, &format!("{}Destination: {to}\r\n", cookie("ada")), "").status
+    };
+    for (method, from, to) in [
+        ("MOVE", "/a/x", "/private/x"),
+        ("COPY", "/a/x", "/private/x"),
+        ("COPY", "/a/x", "/private/old"),
+        ("COPY", "/a/x", "/a/z"),
+        ("COPY", "/open/y", "/private/y"),
+        ("MOVE", "/open", "/private/open"),
+        ("COPY", "/open/y", "/kept/old"),
+    ] {
+        assert_eq!(moved(method, from, to), 403, "{method} {from} {to}");
+    }
+    assert_eq!(service.asked().len(), 4);
+    assert_eq!((moved("COPY", "/a/x", "/open/x"), moved("COPY", "/open/y", "/kept/y")), (201, 201));
+    assert_eq!(ask(&server, "GET", "/private/old", &cookie("ada"), "").content, b"old");
+    assert!(!server.site().join("private/x").exists() && server.site().join("a/x").exists());
     server.finish();
 }
 

@@ -200,7 +200,13 @@ fn sender(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Result<Sender, 
             let there = context.rules_at(asked, &destination);
             let wanted = [(Action::Upload, None), (Action::Delete, Some(&mut rights.delete))];
             for (action, right) in wanted.into_iter().chain([(Action::Mkdir, Some(&mut rights.mkdir))]) {
-                match (context.judge(asked, &there, &Rules::of_action(&there, action)), right) {
+                // A service decides about one path: it was asked about the one that the request is for.
+                let is_for_service = there.whom(action).is_some_and(|rule| rule.service.is_some());
+                let verdict = match is_for_service {
+                    true => Some(Verdict::Answer(there.errors.forbidden.clone())),
+                    false => context.judge(asked, &there, &Rules::of_action(&there, action)),
+                };
+                match (verdict, right) {
                     (None, _) => {}
                     // Whether it is needed is found out later.
                     (Some(Verdict::Answer(_)), Some(right)) => *right = false,
