@@ -17,38 +17,72 @@ pub(super) struct Conditions {
 }
 
 /// Conditions beyond which they are not told apart.
-const ALTERNATIVES_MAX: usize = 64;
+pub(super) const ALTERNATIVES_MAX: usize = 64;
 
-/// The conditions in front of a rule. `is_soft`: where they cannot be said, nothing is kept from anybody by that.
-pub(super) fn conditions(lines: &[&Directive], is_soft: bool) -> Conditions {
+/// The use of conditions: it says which requests they must not miss.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Use {
+    /// They refuse: no request that fits may be missed.
+    Refuses,
+    /// They exempt from refusals: none may be taken that does not fit.
+    Exempts,
+    /// They lead elsewhere: where they cannot be said, nothing is kept from anybody by that.
+    Leads,
+    Answers,
+}
+
+impl Use {
+    /// Whether a test for fewer requests than are meant is good enough.
+    fn takes_fewer(self, is_not: bool) -> bool {
+        match self {
+            Use::Refuses => is_not,
+            Use::Exempts => !is_not,
+            Use::Leads | Use::Answers => true,
+        }
+    }
+}
+
+/// The conditions in front of a rule.
+pub(super) fn conditions(lines: &[&Directive], use_of: Use) -> Conditions {
     let mut conditions = Conditions { any: vec![Vec::new()], ..Conditions::default() };
     let mut group: Vec<Vec<Literal>> = Vec::new();
+    // Whether a file is one of the alternatives.
+    let mut has_file = false;
     for line in lines {
         let (text, pattern, flags) = (line.argument(0), line.argument(1), line.argument(2).to_ascii_uppercase());
         let is_or = flags.contains("OR");
         if let Some(is_there) = of_file(text, pattern) {
             conditions.file = Some(conditions.file.unwrap_or(is_there) && is_there);
+            has_file = true;
             if !is_or {
-                close(&mut conditions.any, &mut group);
+                close(&mut conditions.any, &mut group, &mut has_file);
             }
             continue;
         }
-        group.push(vec![literal(text, pattern, flags.contains("NC"), is_soft)]);
+        group.push(vec![literal(text, pattern, flags.contains("NC"), use_of)]);
         if !is_or {
-            close(&mut conditions.any, &mut group);
+            close(&mut conditions.any, &mut group, &mut has_file);
         }
     }
-    close(&mut conditions.any, &mut group);
+    close(&mut conditions.any, &mut group, &mut has_file);
     conditions
 }
 
-fn close(any: &mut Vec<Vec<Literal>>, group: &mut Vec<Vec<Literal>>) {
+fn close(any: &mut Vec<Vec<Literal>>, group: &mut Vec<Vec<Literal>>, has_file: &mut bool) {
+    let is_file_too = std::mem::take(has_file);
     if group.is_empty() {
         return;
     }
+    let unsaid = |why: &str| vec![(Test::Unsaid(Unsaid::of_request(why)), false)];
+    if is_file_too {
+        group.push(unsaid("a file that is there is no alternative to something else"));
+    }
     let with =
         |before: &Vec<Literal>| group.iter().map(|one| [before.clone(), one.clone()].concat()).collect::<Vec<_>>();
-    *any = any.iter().flat_map(with).take(ALTERNATIVES_MAX).collect();
+    *any = any.iter().flat_map(with).take(ALTERNATIVES_MAX + 1).collect();
+    if any.len() > ALTERNATIVES_MAX {
+        *any = vec![unsaid("it has too many alternatives")];
+    }
     group.clear();
 }
 
@@ -61,10 +95,10 @@ fn of_file(text: &str, pattern: &str) -> Option<bool> {
     (is_name && matches!(test, "-f" | "-d" | "-l" | "-s" | "-F" | "-U")).then_some(is_there)
 }
 
-fn literal(text: &str, pattern: &str, is_any_case: bool, is_soft: bool) -> Literal {
+fn literal(text: &str, pattern: &str, is_any_case: bool, use_of: Use) -> Literal {
     let (is_not, pattern) = pattern.strip_prefix('!').map_or((false, pattern), |pattern| (true, pattern));
     let unsaid = |why: String| (Test::Unsaid(Unsaid { why, is_of_request: true }), false);
-    let soft = |why: String| (Test::Unsaid(Unsaid { why, is_of_request: !is_soft }), false);
+    let soft = |why: String| (Test::Unsaid(Unsaid { why, is_of_request: use_of != Use::Leads }), false);
     let name = text.strip_prefix("%{").and_then(|rest| rest.strip_suffix('}')).unwrap_or("");
     let bare = pattern.trim_start_matches('^').trim_end_matches('$').trim_start_matches('=').trim_matches('"');
     let is_exact = pattern.starts_with('=') || pattern.starts_with('^') && pattern.ends_with('$');
@@ -74,7 +108,7 @@ fn literal(text: &str, pattern: &str, is_any_case: bool, is_soft: bool) -> Liter
         "SERVER_PORT" if matches!(bare, "80" | "443") => (Test::Tls, is_not != (bare == "80")),
         "REQUEST_SCHEME" if matches!(bare, "http" | "https") => (Test::Tls, is_not != (bare == "http")),
         "ENV:REDIRECT_STATUS" => (Test::Always, false),
-        "HTTP_HOST" | "SERVER_NAME" => match hosts(pattern) {
+        "HTTP_HOST" | "SERVER_NAME" => match hosts(pattern, use_of.takes_fewer(is_not)) {
             Some(hosts) => (Test::Host(hosts), is_not),
             None => soft(format!("hosts are compared whole, and `{pattern}` is none")),
         },
@@ -98,7 +132,7 @@ fn literal(text: &str, pattern: &str, is_any_case: bool, is_soft: bool) -> Liter
                 false => unsaid(format!("methods are named, and `{pattern}` is none")),
             }
         }
-        "REMOTE_ADDR" => match client(pattern) {
+        "REMOTE_ADDR" => match clients(pattern, use_of.takes_fewer(is_not)) {
             Some(clients) => (Test::Client(clients), is_not),
             None => unsaid(format!("clients are named by their networks, and `{pattern}` is none")),
         },
@@ -180,13 +214,18 @@ pub(super) fn unescaped(regex: &str) -> Option<String> {
     Some(out)
 }
 
-/// Hosts that an expression means, each whole.
-fn hosts(pattern: &str) -> Option<Vec<String>> {
+/// Hosts that an expression means, each whole. Without `$` at its end it is for longer ones as well: that is said only
+/// where fewer are good enough.
+fn hosts(pattern: &str, takes_fewer: bool) -> Option<Vec<String>> {
     if let Some(host) = pattern.strip_prefix('=') {
         return lamna_config::address::host_name(host).ok().map(|host| vec![host]);
     }
     let rest = pattern.strip_prefix('^')?;
-    let rest = rest.strip_suffix('$').unwrap_or(rest);
+    let rest = match rest.strip_suffix('$') {
+        Some(rest) => rest,
+        None if takes_fewer => rest,
+        None => return None,
+    };
     let rest = rest
         .strip_suffix("(:[0-9]+)?")
         .or(rest.strip_suffix("(:80)?"))
@@ -204,20 +243,44 @@ fn hosts(pattern: &str) -> Option<Vec<String>> {
     Some([host].into_iter().chain(www).collect())
 }
 
-/// Networks that an expression over addresses means.
-fn client(pattern: &str) -> Option<Vec<String>> {
+/// Networks that an expression over addresses means. Without `$` at its end the last number goes on.
+fn clients(pattern: &str, takes_fewer: bool) -> Option<Vec<String>> {
     let rest = pattern.strip_prefix(['^', '='])?;
     let (rest, is_whole) = rest.strip_suffix('$').map_or((rest, pattern.starts_with('=')), |rest| (rest, true));
-    let inner = rest.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')).unwrap_or(rest);
-    let networks = inner.split('|').map(|one| {
+    let group = rest.strip_prefix('(').and_then(|rest| rest.strip_suffix(')'));
+    // Without a group the ends are those of the first and the last one alone.
+    if group.is_none() && rest.contains('|') {
+        return None;
+    }
+    let mut networks = Vec::new();
+    for one in group.unwrap_or(rest).split('|') {
         let text = one.replace("\\.", ".").replace("\\:", ":");
-        if is_network(&text) {
-            return Some(text);
+        if is_whole {
+            networks.push(Some(text).filter(|text| is_network(text) && !text.contains('/'))?);
+            continue;
         }
-        let parts: Vec<&str> = text.strip_suffix('.')?.split('.').collect();
-        let is_start = !is_whole && parts.len() < 4 && parts.iter().all(|part| part.parse::<u8>().is_ok());
-        let all: Vec<&str> = parts.iter().copied().chain(std::iter::repeat("0")).take(4).collect();
-        is_start.then(|| format!("{}/{}", all.join("."), parts.len() * 8))
-    });
-    networks.collect()
+        // A dot that is not escaped may be a digit.
+        if one.replace("\\.", "").contains('.') && !takes_fewer {
+            return None;
+        }
+        let parts: Vec<&str> = text.split('.').collect();
+        let (last, first) = parts.split_last()?;
+        if first.len() > 3 || !first.iter().all(|part| part.parse::<u8>().is_ok()) {
+            return None;
+        }
+        let lasts: Vec<String> = match *last {
+            "" if !first.is_empty() => vec![first.join(".")],
+            last if !last.is_empty() && last.bytes().all(|byte| byte.is_ascii_digit()) => {
+                let numbers = (0..=u8::MAX).map(|number| number.to_string()).filter(|number| number.starts_with(last));
+                numbers.map(|number| first.iter().copied().chain([&*number]).collect::<Vec<_>>().join(".")).collect()
+            }
+            _ => return None,
+        };
+        for start in lasts {
+            let count = start.split('.').count();
+            let whole = format!("{start}{}", ".0".repeat(4_usize.checked_sub(count)?));
+            networks.push(if count == 4 { whole } else { format!("{whole}/{}", count * 8) });
+        }
+    }
+    (!networks.is_empty()).then_some(networks)
 }

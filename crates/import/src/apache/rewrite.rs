@@ -73,7 +73,14 @@ pub(super) fn carry(directives: &[&Directive], place: &Place<'_>, routes: &mut R
     for (lines, rule) in rules {
         let one = Rule::new(rule, place, base);
         let is_soft = one.redirects() && !one.has("F") && !one.has("G");
-        let mut conditions = condition::conditions(&lines, is_soft);
+        let is_exemption = one.to == "-" && !["F", "G", "R"].iter().any(|flag| one.has(flag));
+        let use_of = match () {
+            () if is_exemption => condition::Use::Exempts,
+            () if one.has("F") || one.has("G") => condition::Use::Refuses,
+            () if is_soft => condition::Use::Leads,
+            () => condition::Use::Answers,
+        };
+        let mut conditions = condition::conditions(&lines, use_of);
         for all in &mut conditions.any {
             all.extend(one.path());
             for (test, _) in all.iter_mut() {
@@ -82,10 +89,15 @@ pub(super) fn carry(directives: &[&Directive], place: &Place<'_>, routes: &mut R
                 }
             }
         }
-        if one.to == "-" && !["F", "G", "R"].iter().any(|flag| one.has(flag)) {
+        if is_exemption {
             if conditions.file == Some(true) {
                 skips_files = true;
             } else if one.has("L") || one.has("END") {
+                if conditions.file.is_some() {
+                    let why = "what is exempt where nothing is there cannot be said";
+                    let unsaid = (Test::Unsaid(Unsaid::of_request(why)), false);
+                    conditions.any.iter_mut().for_each(|all| all.push(unsaid.clone()));
+                }
                 exempt.extend(conditions.any);
             } else if one
                 .flags
@@ -127,7 +139,12 @@ fn beyond(any: Vec<Vec<Literal>>, exempt: &[Vec<Literal>]) -> Vec<Vec<Literal>> 
             });
             each.collect::<Vec<_>>()
         };
-        any.iter().flat_map(without).take(64).collect()
+        let beyond: Vec<Vec<Literal>> = any.iter().flat_map(without).take(condition::ALTERNATIVES_MAX + 1).collect();
+        if beyond.len() <= condition::ALTERNATIVES_MAX {
+            return beyond;
+        }
+        let unsaid = (Test::Unsaid(Unsaid::of_request("it has too many exemptions")), false);
+        any.into_iter().map(|one| [one, vec![unsaid.clone()]].concat()).collect()
     })
 }
 

@@ -236,6 +236,70 @@ fn rules_refuse_and_lead_elsewhere() {
 }
 
 #[test]
+fn no_refusal_is_lost_by_a_condition_in_front_of_it_or_of_another() {
+    let exempt =
+        |number| format!("RewriteCond %{{REMOTE_ADDR}} ^10\\.0\\.0\\.{number}$\nRewriteRule ^pub{number}$ - [L]\n");
+    let exempt: String = (0..7).map(exempt).collect();
+    for (lines, path, client, host, expected) in [
+        // What is exempt where nothing is there is not exempt where something is.
+        (
+            "RewriteCond %{REQUEST_FILENAME} !-f\nRewriteRule ^ - [L]\nRewriteRule \\.log$ - [F]",
+            "/a.log",
+            "",
+            "",
+            "403",
+        ),
+        (
+            "RewriteCond %{REQUEST_FILENAME} -f [OR]\nRewriteCond %{REMOTE_ADDR} ^10\\.\nRewriteRule ^ - [F]",
+            "/x",
+            "",
+            "",
+            "403",
+        ),
+        // Too many to be said.
+        (&format!("{exempt}RewriteRule ^ - [F]"), "/x", "10.0.0.0", "", "403"),
+        // Without an end the last number goes on.
+        ("RewriteCond %{REMOTE_ADDR} ^10\\.0\\.0\\.1\nRewriteRule ^ - [F]", "/x", "10.0.0.123", "", "403"),
+        ("RewriteCond %{REMOTE_ADDR} ^10\\.0\\.0\\.1\nRewriteRule ^ - [F]", "/x", "10.0.0.1", "", "403"),
+        ("RewriteCond %{REMOTE_ADDR} ^10\\.0\\.0\\.1\nRewriteRule ^ - [F]", "/x", "10.0.0.2", "", "unix:/run/php.sock"),
+        ("RewriteCond %{REMOTE_ADDR} ^10\\.1\nRewriteRule ^ - [F]", "/x", "10.17.0.2", "", "403"),
+        ("RewriteCond %{REMOTE_ADDR} ^(10|1.2.3.4)\nRewriteRule ^ - [F]", "/x", "112.3.4.5", "", "403"),
+        ("RewriteCond %{REMOTE_ADDR} !^10.0.0.12\nRewriteRule ^ - [F]", "/x", "10.0.0.12", "", "unix:/run/php.sock"),
+        ("RewriteCond %{REMOTE_ADDR} !^10.0.0.12\nRewriteRule ^ - [F]", "/x", "10.0.0.13", "", "403"),
+        ("RewriteCond %{REMOTE_ADDR} ^1.2.3.4$|x$\nRewriteRule ^ - [F]", "/x", "10.0.0.13", "", "403"),
+        ("RewriteCond %{HTTP_HOST} ^admin\\.corp\nRewriteRule ^ - [F]", "/x", "", "admin.corp.example", "403"),
+        ("RewriteCond %{HTTP_HOST} !^a\\.example\nRewriteRule ^ - [F]", "/x", "", "b.example", "403"),
+        ("RewriteCond %{HTTP_HOST} !^a\\.example\nRewriteRule ^ - [F]", "/x", "", "a.example", "unix:/run/php.sock"),
+        (
+            "RewriteCond %{HTTP_HOST} !^admin\\.corp\nRewriteRule ^ - [L]\nRewriteRule ^ - [F]",
+            "/x",
+            "",
+            "admin.corp.example",
+            "403",
+        ),
+        (
+            "RewriteCond %{HTTP_HOST} ^a\\.example\nRewriteRule ^ - [L]\nRewriteRule ^ - [F]",
+            "/x",
+            "",
+            "a.example",
+            "unix:/run/php.sock",
+        ),
+    ] {
+        let text = folder(&format!("RewriteEngine On\n{lines}"));
+        let asked = Asked { client, ..Asked::of(path) };
+        assert_eq!(asked.place(&text, host), expected, "{lines} {path} {client} {host}: {text}");
+    }
+    let any = |name: &str| {
+        let of = |number| format!("RewriteCond %{{{name}}} v{number}x{}\n", if number < 8 { " [OR]" } else { "" });
+        (0..9).map(of).collect::<String>()
+    };
+    let text =
+        folder(&format!("RewriteEngine On\n{}{}RewriteRule ^ - [F]", any("HTTP_USER_AGENT"), any("HTTP_COOKIE")));
+    let asked = Asked { fields: "User-Agent: v8x\r\nCookie: v8x\r\n", ..Asked::of("/x") };
+    assert_eq!(asked.place(&text, ""), "403", "{text}");
+}
+
+#[test]
 fn clear_text_is_led_to_https() {
     let text = "<VirtualHost *:80>\nServerName a.example\nRedirect permanent / https://a.example/\n</VirtualHost>\n<VirtualHost *:443>\nServerName a.example\n\
                 DocumentRoot /srv/www\nSSLEngine on\nSSLCertificateFile /a.pem\nSSLCertificateKeyFile /a.key\n</VirtualHost>\n";
