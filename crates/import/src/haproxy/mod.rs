@@ -8,6 +8,7 @@
 mod acl;
 pub(crate) mod fields;
 mod listen;
+mod map;
 mod rules;
 mod server;
 mod syntax;

@@ -1,8 +1,9 @@
 //! Rules of HAProxy: what is done with which requests.
 //!
 //! Owns: the routes of a frontend and of the backends that it leads to. Guarantees: routes have priorities in the order
-//! of the rules, so the first that fits counts. A refusal whose condition cannot be said refuses more; another rule
-//! about such requests has them answered with 404, unless the condition is about the state of the server.
+//! of the rules, so the first that fits counts. A refusal whose condition cannot be said refuses more, unless it is for
+//! an unusual state of the server; another rule about such requests has them answered with 404, unless its condition is
+//! about the state of the server.
 
 use lamna_config::render::quoted;
 
@@ -10,8 +11,8 @@ use super::acl::{Acls, Condition, Conjunction};
 use super::fields::{self, Change};
 use super::syntax::Line;
 use super::users::Lists;
-use super::{Section, listen, server};
-use crate::matching::{self, Kind, PathTest, Test};
+use super::{Section, listen, map, server};
+use crate::matching::{self, Kind, Literal, PathTest, Test, Unsaid};
 use crate::{DENIED_WORDS, Draft, Files, Route, Site, respond};
 
 /// The outcome of a frontend.
@@ -188,7 +189,7 @@ fn targets<'l>(
             targets.push(Target { line, condition, name: Some(line.word(1)), is_itself: false });
             continue;
         };
-        match by_map(dynamic.trim_end_matches(']'), files) {
+        match map::by_map(dynamic.trim_end_matches(']'), files) {
             Ok((hosts, otherwise)) => {
                 for (host, name) in hosts {
                     let Some(backend) = sections.iter().find(|one| one.name() == name) else { continue };
@@ -221,44 +222,6 @@ fn targets<'l>(
     targets
 }
 
-/// Hosts and their backends, and the backend of all others.
-type Mapped = (Vec<(String, String)>, Option<String>);
-
-/// The hosts of a map.
-fn by_map(text: &str, files: Files<'_>) -> Result<Mapped, String> {
-    let plain = "the name of a backend is written out, or in a map of hosts";
-    let text = text.strip_prefix("req.").unwrap_or(text);
-    let rest = text.strip_prefix("hdr(host),").or(text.strip_prefix("hdr(Host),")).ok_or(plain)?;
-    let rest =
-        ["lower,", "field(1,:),", "lower,"].iter().fold(rest, |rest, start| rest.strip_prefix(start).unwrap_or(rest));
-    let (inner, suffix) = rest
-        .split_once('(')
-        .and_then(|(verb, rest)| {
-            let suffix = match verb {
-                "map" | "map_str" => false,
-                "map_dom" | "map_end" => true,
-                _ => return None,
-            };
-            Some((rest.strip_suffix(')')?, suffix))
-        })
-        .ok_or(plain)?;
-    let (file, otherwise) = inner.split_once(',').map_or((inner, None), |(file, name)| (file, Some(name.to_owned())));
-    let text = (files.read)(file).map_err(|why| format!("`{file}` cannot be read: {why}"))?;
-    let mut hosts = Vec::new();
-    for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
-        let Some((host, name)) = line.split_once(char::is_whitespace) else { continue };
-        let host = host.trim_start_matches('.');
-        if lamna_config::address::host_name(host).is_err() {
-            return Err(format!("`{host}` in `{file}` is no host"));
-        }
-        if suffix {
-            hosts.push((format!("*.{host}"), name.trim().to_owned()));
-        }
-        hosts.push((host.to_owned(), name.trim().to_owned()));
-    }
-    Ok((hosts, otherwise))
-}
-
 fn acls(section: &Section<'_>, files: Files<'_>, draft: &mut Draft) -> Acls {
     let mut acls = Acls::default();
     for line in section.defaults.iter().chain(section.own).filter(|line| line.word(0) == "acl") {
@@ -267,26 +230,43 @@ fn acls(section: &Section<'_>, files: Files<'_>, draft: &mut Draft) -> Acls {
     acls
 }
 
+/// The kind of lines that are no rules.
+const OTHERS: u8 = 8;
+
+/// Conditions under which rules go on, beyond which they are not told apart.
+const GOING_ON_MAX: usize = 64;
+
 /// The rules of a section, in the order in which they are carried out.
 fn read<'l>(section: &Section<'l>, acls: &Acls, files: Files<'_>, draft: &mut Draft) -> Vec<Rule<'l>> {
-    let order = |line: &Line| match line.word(0) {
-        "tcp-request" | "block" => 0,
-        "http-request" => 1,
-        "reqdeny" | "reqideny" | "reqrep" | "reqirep" | "reqadd" | "reqdel" | "reqidel" | "reqtarpit"
-        | "reqitarpit" | "reqallow" | "reqiallow" | "reqpass" => 2,
-        "redirect" => 3,
-        "http-response"
-        | "http-after-response"
-        | "rspadd"
-        | "rspdel"
-        | "rspidel"
-        | "rsprep"
-        | "rspirep"
-        | "rspdeny"
-        | "tcp-response" => 4,
-        _ => 5,
+    // Rules of one kind go on after those of another have accepted a request.
+    let order = |line: &Line| match (line.word(0), line.word(1)) {
+        ("tcp-request", "connection") => 0,
+        ("tcp-request", "session") => 1,
+        ("tcp-request", _) => 2,
+        ("block", _) => 3,
+        ("http-request", _) => 4,
+        (
+            "reqdeny" | "reqideny" | "reqrep" | "reqirep" | "reqadd" | "reqdel" | "reqidel" | "reqtarpit"
+            | "reqitarpit" | "reqallow" | "reqiallow" | "reqpass",
+            _,
+        ) => 5,
+        ("redirect", _) => 6,
+        (
+            "http-response"
+            | "http-after-response"
+            | "rspadd"
+            | "rspdel"
+            | "rspidel"
+            | "rsprep"
+            | "rspirep"
+            | "rspdeny"
+            | "tcp-response",
+            _,
+        ) => 7,
+        _ => OTHERS,
     };
-    let mut lines: Vec<&Line> = section.defaults.iter().chain(section.own).filter(|line| order(line) < 5).collect();
+    let mut lines: Vec<&Line> =
+        section.defaults.iter().chain(section.own).filter(|line| order(line) < OTHERS).collect();
     lines.sort_by_key(|line| order(line));
     let mut rules: Vec<Rule<'l>> = Vec::new();
     // For which requests rules of this kind go on.
@@ -306,9 +286,13 @@ fn read<'l>(section: &Section<'l>, acls: &Acls, files: Files<'_>, draft: &mut Dr
         if is_accept {
             let beyond: Condition = condition.iter().fold(going_on.clone(), |rest, fits| {
                 let each = |one: &Conjunction| fits.opposites().iter().map(|other| one.and(other)).collect::<Vec<_>>();
-                rest.iter().flat_map(each).take(64).collect()
+                rest.iter().flat_map(each).take(GOING_ON_MAX + 1).collect()
             });
-            going_on = beyond;
+            let unsaid = Test::Unsaid(Unsaid::of_request("too many requests are accepted before"));
+            going_on = match beyond.len() <= GOING_ON_MAX {
+                true => beyond,
+                false => vec![Conjunction { literals: vec![(unsaid, false)], users: Vec::new() }],
+            };
             continue;
         }
         let Some(action) = action(line, words, draft) else { continue };
@@ -533,6 +517,11 @@ impl Conjunction {
     }
 }
 
+/// Whether what these ask of the state of the server is so as a rule.
+fn is_usual(literals: &[Literal]) -> bool {
+    literals.iter().all(|(test, is_not)| *is_not || !matches!(test, Test::Unsaid(why) if !why.is_of_request))
+}
+
 impl Rules<'_> {
     fn push(&mut self, line: usize, matches: String, keys: Vec<(&'static str, String)>) {
         let priority = FIRST_PRIORITY - i32::try_from(self.routes.len()).unwrap_or(0);
@@ -553,12 +542,14 @@ impl Rules<'_> {
         let mut literals = conjunction.clone().over(self.is_tls).literals;
         if !conjunction.users.is_empty() {
             let why = "whether a password is shown is asked by `access` alone";
-            literals.push((Test::Unsaid(matching::Unsaid::of_request(why)), false));
+            literals.push((Test::Unsaid(Unsaid::of_request(why)), false));
         }
         match matching::said(&literals) {
             Ok(None) => {}
             Ok(Some(matches)) => self.push(line.line, matches, keys),
-            Err(why) if !why.is_of_request => draft.lose(line.line, format!("`{}`: {}", line.text(), why.why)),
+            Err(why) if !why.is_of_request && !(restricts && is_usual(&literals)) => {
+                draft.lose(line.line, format!("`{}`: {}", line.text(), why.why));
+            }
             Err(why) => {
                 let Some(wider) = matching::wider(&literals) else { return };
                 let keys = if restricts { keys } else { vec![("respond", "404".to_owned())] };
@@ -669,7 +660,7 @@ impl Rules<'_> {
         let said = if both.users.is_empty() {
             matching::said(&literals)
         } else {
-            Err(matching::Unsaid::of_request("a password is asked for by `access` alone"))
+            Err(Unsaid::of_request("a password is asked for by `access` alone"))
         };
         match said {
             Ok(None) => {}

@@ -265,3 +265,38 @@ fn every_line_is_carried_over_or_named() {
         assert!(named, "{line}: {}", imported.text);
     }
 }
+
+#[test]
+fn no_refusal_is_lost_by_what_is_accepted_before_or_a_state_of_the_server() {
+    let many = |number| format!(" http-request allow if {{ src 10.0.0.{number} }} {{ path /p{number} }}\n");
+    let many = (0..7).map(many).collect::<String>() + " http-request deny if { path_beg /x }";
+    for (lines, path, client, expected) in [
+        (
+            " tcp-request connection accept if { src 10.0.0.0/8 }\n tcp-request content reject if { src 10.1.0.0/16 }",
+            "/",
+            "10.1.2.3",
+            "403",
+        ),
+        (
+            " tcp-request content accept if { src 10.0.0.0/8 }\n tcp-request content reject if { src 10.1.0.0/16 }",
+            "/",
+            "10.1.2.3",
+            "127.0.0.1:3000",
+        ),
+        (" tcp-request content accept if { src 10.0.0.0/8 }\n http-request deny", "/", "10.1.2.3", "403"),
+        (" http-request deny if !{ src 10.0.0.0/8 } !{ src_get_gpc0 gt 0 }", "/", "192.0.2.7", "403"),
+        (" http-request deny if !{ src 10.0.0.0/8 } !{ src_get_gpc0 gt 0 }", "/", "10.1.2.3", "127.0.0.1:3000"),
+        (" http-request deny if { src_get_gpc0 eq 0 }", "/", "192.0.2.7", "403"),
+        (" http-request deny unless { src_get_gpc0 gt 0 }", "/", "192.0.2.7", "403"),
+        (" http-request allow if { src_get_gpc0 gt 0 }\n http-request deny", "/", "192.0.2.7", "403"),
+        (" http-request deny if { nbsrv(app) gt 0 }", "/", "192.0.2.7", "403"),
+        (" http-request deny if { date gt 0 }", "/", "192.0.2.7", "403"),
+        (" http-request deny if { src_http_req_rate gt 100 }", "/", "192.0.2.7", "127.0.0.1:3000"),
+        (" http-request deny if { nbsrv(app) lt 1 }", "/", "192.0.2.7", "127.0.0.1:3000"),
+        (&many, "/x", "10.0.0.0", "403"),
+    ] {
+        let text = front(lines);
+        let asked = Asked { client, ..Asked::of(path) };
+        assert_eq!(answer(&text, asked, "a.example"), expected, "{lines} {path} {client}: {text}");
+    }
+}
