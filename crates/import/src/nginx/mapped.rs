@@ -102,8 +102,27 @@ fn replace(inner: &mut Vec<Directive>, table: &Directive, draft: &mut Draft) -> 
     };
     let Some(made) = made else { return false };
     inner.remove(at);
-    inner.extend(made);
+    // The first expression that fits counts, so theirs stand in front of all others.
+    inner.splice(0..0, made);
     true
+}
+
+/// Whether capitals and small letters are the same in a path: a map compares so.
+fn has_letters(path: &str) -> bool {
+    path.bytes().any(|byte| byte.is_ascii_alphabetic())
+}
+
+/// Whether a location of the server may take requests for `path` in front of those of a map.
+fn is_before(location: &Directive, path: &str) -> bool {
+    let Some(other) = location.arguments.last().filter(|_| location.name == "location") else { return false };
+    let begins = path.get(..other.len()).is_some_and(|start| start.eq_ignore_ascii_case(other));
+    let has_inner = location.block.iter().flatten().any(|one| one.name == "location");
+    match location.argument(0) {
+        _ if other == path => true,
+        "=" => other.eq_ignore_ascii_case(path),
+        "^~" => has_letters(path) && begins,
+        _ => has_letters(path) && has_inner,
+    }
 }
 
 /// A location for each path of a map, which does what the condition does.
@@ -118,8 +137,7 @@ fn locations(does: &Directive, inner: &[Directive], table: &Directive, draft: &m
         }
         let path = key.strip_prefix('\\').unwrap_or(key);
         let is_path = path.starts_with('/') && !path.contains(['?', '%']);
-        let is_there =
-            inner.iter().any(|one| one.name == "location" && one.arguments.last().is_some_and(|one| one == path));
+        let is_there = inner.iter().any(|one| is_before(one, path));
         match matches!(value, "" | "0") {
             _ if key == "default" || matches!(key, "include" | "volatile" | "hostnames") => return None,
             true => {}
@@ -130,7 +148,13 @@ fn locations(does: &Directive, inner: &[Directive], table: &Directive, draft: &m
                     .iter()
                     .map(|one| one.replace(&format!("${{{}}}", &variable[1..]), value).replace(variable, value));
                 let inner = Directive::new(entry.line, "return", arguments.collect(), None);
-                made.push(Directive::new(entry.line, "location", vec!["=".into(), path.to_owned()], Some(vec![inner])));
+                let location = |kind: &str, path: String| {
+                    Directive::new(entry.line, "location", vec![kind.into(), path], Some(vec![inner.clone()]))
+                };
+                made.push(location("=", path.to_owned()));
+                if has_letters(path) {
+                    made.push(location("~*", format!("^{}$", regex::escape(path))));
+                }
             }
         }
     }
@@ -214,6 +238,28 @@ mod tests {
         // One that is used otherwise as well is left, and judged as a condition that is not understood.
         let text = text_of(map, "add_header X-To $to; if ($to) { return 403; }");
         assert_eq!(Asked::of("/c").answer(&text, ""), "nothing", "{text}");
+    }
+
+    #[test]
+    fn capitals_and_small_letters_are_the_same_in_a_map() {
+        let map = "map $uri $bad { default 0; /admin 1; /x/y.txt 1; }";
+        for others in [
+            "",
+            "location ~ \\.txt$ { return 200 x; }",
+            "location ^~ /a { return 200 x; }",
+            "location = /Admin { return 200 x; } location = /X/y.txt { return 200 x; }",
+            "location / { location ~ . { return 200 x; } }",
+        ] {
+            let text = text_of(map, &format!("{others} if ($bad) {{ return 403; }}"));
+            for path in ["/admin", "/Admin", "/ADMIN", "/x/y.txt", "/X/y.txt"] {
+                let (place, answer) = (Asked::of(path).place(&text, ""), Asked::of(path).answer(&text, ""));
+                assert!(place != "200" && answer == "nothing", "{others} {path}: {place} {answer} {text}");
+            }
+        }
+        let text = text_of(map, "if ($bad) { return 403; }");
+        assert_eq!(Asked::of("/administrator").answer(&text, ""), "file /administrator", "{text}");
+        let text = text_of("map $uri $to { default \"\"; /old /new; }", "if ($to) { return 301 $to; }");
+        assert_eq!(Asked::of("/OLD").answer(&text, ""), "to /new", "{text}");
     }
 
     #[test]
