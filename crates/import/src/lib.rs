@@ -351,7 +351,7 @@ impl Draft {
     /// A site without a root of which nothing is left but refusals refuses everything.
     fn keep_rootless(&mut self) {
         let is_answer = |(key, value): &(&str, String)| {
-            matches!(*key, "respond" | "redirect") || *key == "proxy" && value != "false"
+            matches!(*key, "respond" | "redirect") || matches!(*key, "proxy" | "uwsgi" | "scgi") && value != "false"
         };
         for site in &mut self.sites {
             let has_root = site.keys.iter().any(|(key, _)| *key == "root");

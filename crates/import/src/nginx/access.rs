@@ -136,12 +136,14 @@ impl Access {
         let (name, value) = (directive.argument(0), directive.argument(1));
         let Some((_, field)) = self.sets.iter().find(|(variable, _)| variable == value) else { return false };
         match &*directive.name {
-            "fastcgi_param" if name == "REMOTE_USER" => self.user = Some(field.clone()),
-            "fastcgi_param" if name.replace('_', "-").eq_ignore_ascii_case(&format!("http-{field}")) => {
+            "fastcgi_param" | "uwsgi_param" | "scgi_param" if name == "REMOTE_USER" => self.user = Some(field.clone()),
+            "fastcgi_param" | "uwsgi_param" | "scgi_param"
+                if name.replace('_', "-").eq_ignore_ascii_case(&format!("http-{field}")) =>
+            {
                 self.fields.push(field.clone());
             }
             "proxy_set_header" if name.eq_ignore_ascii_case(field) => self.fields.push(name.to_owned()),
-            "proxy_set_header" | "fastcgi_param" => {
+            "proxy_set_header" | "fastcgi_param" | "uwsgi_param" | "scgi_param" => {
                 let why = format!("the application is told it as the service says it, in `{field}`");
                 draft.lose(directive.line, format!("`{}`: {why}", directive.text()));
                 self.fields.push(field.clone());

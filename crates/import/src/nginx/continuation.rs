@@ -89,7 +89,10 @@ fn continuation_of<'d>(tries: &Directive, continuations: &'d [Directive]) -> Opt
 /// Whether nothing but an application that answers everything, and how it is asked, stands in a named location.
 fn asks(location: &Directive) -> bool {
     let block = location.block.as_deref().unwrap_or_default();
-    let is_plain = |one: &Directive| one.block.is_none() && (one.name.starts_with("proxy_") || is_beside(&one.name));
+    let is_plain = |one: &Directive| {
+        let is_of_application = ["proxy_", "uwsgi_", "scgi_"].iter().any(|start| one.name.starts_with(start));
+        one.block.is_none() && (is_of_application || is_beside(&one.name))
+    };
     block.iter().all(is_plain) && block.iter().filter(|one| is_pass(one)).count() == 1
 }
 

@@ -1,4 +1,5 @@
-//! Applications of nginx: `upstream`, `proxy_pass` and `fastcgi_pass`, and what stands beside them.
+//! Applications of nginx: `upstream`, `proxy_pass`, `fastcgi_pass`, `uwsgi_pass` and `scgi_pass`, and what stands beside
+//! them.
 //!
 //! Owns: which of them mean the same here, and words for the others. nginx tells an application another `Host` than the
 //! client's unless it is told to, and puts what stands behind the address in place of what the location begins with.
@@ -49,7 +50,7 @@ pub(super) struct Gateway {
     compresses: bool,
     /// Its errors are answered with pages.
     intercepts_errors: bool,
-    /// Fields that are written in the place of a client's, over HTTP and over FastCGI.
+    /// Fields that are written in the place of a client's, each over one way.
     fields: Vec<(Way, RequestField)>,
     /// Addresses that are changed in answers.
     addresses: Vec<Addresses>,
@@ -93,6 +94,41 @@ const USUAL_KEYS: [&str; 4] = [
 enum Way {
     Http,
     FastCgi,
+    Uwsgi,
+    Scgi,
+}
+
+impl Way {
+    /// The way of a directive as in `uwsgi_pass`, by what stands in front of `_pass` or `_param`.
+    fn of(directive: &str, end: &str) -> Option<Way> {
+        Some(match directive.strip_suffix(end)? {
+            "proxy" => Way::Http,
+            "fastcgi" => Way::FastCgi,
+            "uwsgi" => Way::Uwsgi,
+            "scgi" => Way::Scgi,
+            _ => return None,
+        })
+    }
+
+    /// As it is called.
+    fn name(self) -> &'static str {
+        match self {
+            Way::Http => "HTTP",
+            Way::FastCgi => "FastCGI",
+            Way::Uwsgi => "uwsgi",
+            Way::Scgi => "SCGI",
+        }
+    }
+
+    /// The key of a route.
+    fn key(self) -> &'static str {
+        match self {
+            Way::Http => "proxy",
+            Way::FastCgi => "fastcgi",
+            Way::Uwsgi => "uwsgi",
+            Way::Scgi => "scgi",
+        }
+    }
 }
 
 /// The part of a route by which an application answers it.
@@ -176,9 +212,14 @@ impl Gateway {
     /// Takes over what a directive says. False if it says nothing about applications.
     pub(super) fn take(&mut self, directive: &Directive, draft: &mut Draft) -> bool {
         let name = &*directive.name;
+        if let Some(way) = Way::of(name, "_param") {
+            let field = request_fields::of_variable(directive.argument(0));
+            field.iter().for_each(|field| self.field(way, field, directive, draft));
+            return field.is_some();
+        }
         match name {
-            "proxy_pass" | "fastcgi_pass" => {
-                let way = if name == "proxy_pass" { Way::Http } else { Way::FastCgi };
+            "proxy_pass" | "fastcgi_pass" | "uwsgi_pass" | "scgi_pass" => {
+                let way = Way::of(name, "_pass").expect("it is one of them");
                 self.pass = Some((directive.line, directive.text(), way, directive.argument(0).to_owned()));
             }
             "proxy_redirect" | "proxy_cookie_path" => {
@@ -187,16 +228,22 @@ impl Gateway {
                 self.addresses.push(Addresses { line, text, from, to });
             }
             "proxy_set_header" => self.header(directive, draft),
-            "fastcgi_param" if request_fields::of_variable(directive.argument(0)).is_some() => {
-                let field = request_fields::of_variable(directive.argument(0)).unwrap_or_default();
-                self.field(Way::FastCgi, &field, directive, draft);
+            "proxy_connect_timeout" | "fastcgi_connect_timeout" | "uwsgi_connect_timeout" | "scgi_connect_timeout" => {
+                self.timeout("connect_timeout_ms", directive, draft)
             }
-            "proxy_connect_timeout" | "fastcgi_connect_timeout" => self.timeout("connect_timeout_ms", directive, draft),
-            "proxy_read_timeout" | "fastcgi_read_timeout" => self.timeout("timeout_ms", directive, draft),
-            "proxy_request_buffering" | "fastcgi_request_buffering" => {
+            "proxy_read_timeout" | "fastcgi_read_timeout" | "uwsgi_read_timeout" | "scgi_read_timeout" => {
+                self.timeout("timeout_ms", directive, draft)
+            }
+            "proxy_request_buffering"
+            | "fastcgi_request_buffering"
+            | "uwsgi_request_buffering"
+            | "scgi_request_buffering" => {
                 self.keeps_content = directive.argument(0) == "on";
             }
-            "proxy_intercept_errors" | "fastcgi_intercept_errors" => {
+            "proxy_intercept_errors"
+            | "fastcgi_intercept_errors"
+            | "uwsgi_intercept_errors"
+            | "scgi_intercept_errors" => {
                 self.intercepts_errors = directive.argument(0) == "on";
             }
             "client_body_buffer_size" => {
@@ -212,19 +259,30 @@ impl Gateway {
                     draft.lose(directive.line, format!("`{}`: files that are texts are compressed", directive.text()));
                 }
             }
-            "proxy_cache" | "fastcgi_cache" => self.keeps_answers = directive.argument(0) != "off",
-            "proxy_cache_key" | "fastcgi_cache_key" if USUAL_KEYS.contains(&directive.arguments.join("").as_str()) => {}
+            "proxy_cache" | "fastcgi_cache" | "uwsgi_cache" | "scgi_cache" => {
+                self.keeps_answers = directive.argument(0) != "off"
+            }
+            "proxy_cache_key" | "fastcgi_cache_key" | "uwsgi_cache_key" | "scgi_cache_key"
+                if USUAL_KEYS.contains(&directive.arguments.join("").as_str()) => {}
             "proxy_cache_key"
             | "fastcgi_cache_key"
             | "proxy_no_cache"
             | "fastcgi_no_cache"
             | "proxy_cache_bypass"
-            | "fastcgi_cache_bypass" => {
+            | "fastcgi_cache_bypass"
+            | "uwsgi_cache_key"
+            | "uwsgi_no_cache"
+            | "uwsgi_cache_bypass"
+            | "scgi_cache_key"
+            | "scgi_no_cache"
+            | "scgi_cache_bypass" => {
                 let why = "by this some answers are kept apart or not at all, so that none is kept here";
                 draft.lose(directive.line, format!("`{}`: {why}", directive.text()));
                 self.tells_answers_apart = true;
             }
-            "proxy_cache_valid" | "fastcgi_cache_valid" => self.valid(directive, draft),
+            "proxy_cache_valid" | "fastcgi_cache_valid" | "uwsgi_cache_valid" | "scgi_cache_valid" => {
+                self.valid(directive, draft)
+            }
             _ => return false,
         }
         true
@@ -313,7 +371,7 @@ impl Gateway {
                         }
                     }
                 }
-                let key = if *way == Way::Http { "proxy" } else { "fastcgi" };
+                let key = way.key();
                 let narrowed = match scripts {
                     Scripts::Narrowed(expression, _) if *way == Way::FastCgi => Some(expression),
                     _ => None,
@@ -369,18 +427,19 @@ impl Gateway {
                 }
                 if rest.starts_with("unix:") { format!("unix:{authority}") } else { authority.to_owned() }
             }
-            Way::FastCgi if to.contains("://") => return Err("it is no address of FastCGI".to_owned()),
-            Way::FastCgi => to.to_owned(),
+            Way::Uwsgi if to.starts_with("uwsgi://") => to["uwsgi://".len()..].to_owned(),
+            _ if to.contains("://") => return Err(format!("it is no address of {}", way.name())),
+            _ => to.to_owned(),
         };
         let named = upstreams.iter().find(|one| one.name == authority);
         let places = named.map_or_else(|| vec![(authority.clone(), 1)], |one| one.places.clone());
         let mut addresses = Vec::new();
         for (place, _) in &places {
             let is_path = place.starts_with("unix:");
-            let address = if is_path || way == Way::FastCgi { place.clone() } else { format!("http://{place}") };
+            let address = if is_path || way != Way::Http { place.clone() } else { format!("http://{place}") };
             let read = address.parse::<UpstreamAddress>().map_err(|why| format!("`{place}` {why}"))?;
             if read.is_secure {
-                return Err(format!("`{place}` uses TLS, and FastCGI has none"));
+                return Err(format!("`{place}` uses TLS, and {} has none", way.name()));
             }
             addresses.push(address + base);
         }
@@ -390,7 +449,7 @@ impl Gateway {
         let mut keys = self.keys(way, &places, &authority);
         keys.extend(named.and_then(|one| one.sticky.as_ref()).map(|sticky| format!("sticky = {sticky}")));
         match scripts {
-            _ if way == Way::Http => {}
+            _ if way != Way::FastCgi => {}
             Scripts::Whole => keys.push("extensions = []".to_owned()),
             Scripts::Files(extensions) | Scripts::Narrowed(_, extensions) if *extensions == ["php"] => {}
             Scripts::Files(extensions) | Scripts::Narrowed(_, extensions) => {
@@ -435,7 +494,7 @@ impl Gateway {
         }
         let is_clients = |host: &str| matches!(host, "$host" | "$http_host");
         match &self.host {
-            _ if way == Way::FastCgi => {}
+            _ if way != Way::Http => {}
             Some(host) if is_clients(host) => {}
             Some(host) if !host.contains('$') => keys.push(format!("host = {}", quoted(host))),
             _ if authority.starts_with("unix:") => keys.push(format!("host = {}", quoted("localhost"))),
@@ -456,7 +515,7 @@ impl Gateway {
 pub(super) fn told_field(directive: &Directive) -> Option<String> {
     let (name, value) = (directive.argument(0), directive.argument(1));
     let name = match &*directive.name {
-        "fastcgi_param" => name.strip_prefix("HTTP_")?.replace('_', "-"),
+        "fastcgi_param" | "uwsgi_param" | "scgi_param" => name.strip_prefix("HTTP_")?.replace('_', "-"),
         _ => name.to_owned(),
     };
     let own = format!("$http_{}", name.to_ascii_lowercase().replace('-', "_"));
@@ -533,5 +592,59 @@ mod tests {
             assert_eq!(made.contains("\nrestore_prefix = true"), is_restored, "{text}: {made}");
             assert_eq!(made.contains("Not carried over"), is_lost, "{text}: {made}");
         }
+    }
+
+    #[test]
+    fn applications_of_uwsgi_and_scgi_answer_every_path() {
+        use crate::asked::Asked;
+        let text_of = |text: &str| {
+            let files = Files { read: &|_| Err("no such file".into()), list: &|_| Vec::new() };
+            nginx(text, files).unwrap_or_else(|note| panic!("{text}: {note:?}")).text
+        };
+        for way in ["uwsgi", "scgi"] {
+            for (lines, expected) in [
+                ("WAY_pass 127.0.0.1:9;", "WAY = \"127.0.0.1:9\""),
+                ("WAY_pass unix:/run/a.sock;", "WAY = \"unix:/run/a.sock\""),
+                ("WAY_pass a;", "WAY = { to = [\"10.0.0.1:9\", \"unix:/b.sock\"], weights = [2, 1] }"),
+                (
+                    "WAY_pass 127.0.0.1:9; WAY_read_timeout 5s; WAY_connect_timeout 1s; WAY_request_buffering on;",
+                    "WAY = { to = \"127.0.0.1:9\", buffer = true, timeout_ms = 5000, connect_timeout_ms = 1000 }",
+                ),
+                ("WAY_pass 127.0.0.1:9; WAY_cache c; WAY_cache_valid 5s;", "cache = { fresh_s = 5 }"),
+                ("WAY_pass 127.0.0.1:9; WAY_param HTTP_X_A b;", "\"X-A\" = \"b\""),
+                ("WAY_pass 127.0.0.1:9; WAY_intercept_errors on;", "intercept_errors = true"),
+                ("WAY_pass 127.0.0.1:9; fastcgi_param HTTP_X_B b; WAY_param HTTP_X_A b;", "{ \"X-A\" = \"b\" }"),
+            ] {
+                let upstream = "upstream a { server 10.0.0.1:9 weight=2; server unix:/b.sock; }";
+                let lines = format!(
+                    "http {{ {upstream} server {{ root /srv; location / {{ include WAY_params; {lines} }} }} }}"
+                );
+                let (lines, expected) = (lines.replace("WAY", way), expected.replace("WAY", way));
+                let text = text_of(&lines);
+                assert!(text.contains(&expected), "{expected}: {text}");
+                for path in ["/x", "/x.php", "/.env"] {
+                    assert_eq!(Asked::of(path).answer(&text, ""), "application", "{lines} {path}: {text}");
+                }
+            }
+            // A prefix that is the application's own is listed, and so is another plugin of uWSGI.
+            for line in ["WAY_param SCRIPT_NAME /app", "uwsgi_modifier1 14", "WAY_param SCRIPT_FILENAME /x"] {
+                let line = line.replace("WAY", way);
+                let text =
+                    text_of(&format!("server {{ root /srv; location / {{ {line}; {way}_pass 127.0.0.1:9; }} }}"));
+                let lost = text.split("# Needs nothing").next().unwrap_or_default();
+                assert!(lost.contains(&line), "{line}: {text}");
+            }
+            let text = text_of(&format!(
+                "server {{ root /srv; location / {{ try_files $uri @app; }} location @app {{ {way}_pass 127.0.0.1:9; {way}_read_timeout 5s; }} \
+                 location /static/ {{ }} }}"
+            ));
+            assert_eq!(Asked::of("/x").answer(&text, ""), "file $path, else application", "{text}");
+            assert_eq!(Asked::of("/static/x").answer(&text, ""), "file /static/x", "{text}");
+            // Without a root there is nothing but the application.
+            let text = text_of(&format!("server {{ location / {{ {way}_pass 127.0.0.1:9; }} }}"));
+            assert_eq!(Asked::of("/x").place(&text, ""), "127.0.0.1:9", "{text}");
+        }
+        let text = text_of("server { root /srv; location / { uwsgi_pass uwsgi://127.0.0.1:9; } }");
+        assert!(text.contains("uwsgi = \"127.0.0.1:9\""), "{text}");
     }
 }

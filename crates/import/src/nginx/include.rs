@@ -13,13 +13,15 @@ const DEPTH_MAX: usize = 8;
 const FILES_MAX: usize = 1_000;
 
 /// Files of Debian's packages beside the configuration, as far as their directives mean something here.
-const KNOWN: [(&str, &str); 5] = [
+const KNOWN: [(&str, &str); 7] = [
     (
         "snippets/fastcgi-php.conf",
         "fastcgi_split_path_info ^(.+?\\.php)(/.*)$; try_files $fastcgi_script_name =404; fastcgi_index index.php; include fastcgi.conf;",
     ),
     ("fastcgi.conf", ""),
     ("fastcgi_params", ""),
+    ("uwsgi_params", ""),
+    ("scgi_params", ""),
     (
         "proxy_params",
         "proxy_set_header Host $http_host;\nproxy_set_header X-Real-IP $remote_addr;\n\

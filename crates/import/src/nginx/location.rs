@@ -273,7 +273,10 @@ fn location(
     action.is_denied |= is_asked;
     let goes_on = continuation::is_behind_files(inner);
     action.tries_files_alone = goes_on && !continuation::tries_folders(inner);
-    if action.gateway.as_ref().is_some_and(|(key, _)| *key == "proxy") && !goes_on && action.tried.take().is_some() {
+    if action.gateway.as_ref().is_some_and(|(key, _)| matches!(*key, "proxy" | "uwsgi" | "scgi"))
+        && !goes_on
+        && action.tried.take().is_some()
+    {
         let tries = inner.iter().filter(|one| one.name == "try_files");
         let why = "the application beside it is asked for every path";
         tries.for_each(|one| draft.lose(one.line, format!("`{}`: {why}", one.text())));

@@ -145,8 +145,6 @@ const TURN_PRIORITY: i32 = 50_000;
 
 /// Directives by which requests leave for another program, in a way that is not spoken here.
 const PASSES: &[&str] = &[
-    "uwsgi_pass",
-    "scgi_pass",
     "grpc_pass",
     "memcached_pass",
     "passenger_enabled",

@@ -70,20 +70,40 @@ pub(super) fn why(directive: &Directive) -> Option<&'static str> {
         | "fastcgi_buffer_size"
         | "fastcgi_buffering"
         | "fastcgi_busy_buffers_size"
-        | "fastcgi_temp_file_write_size" => ANSWERS,
+        | "fastcgi_temp_file_write_size"
+        | "uwsgi_buffers"
+        | "uwsgi_buffer_size"
+        | "uwsgi_buffering"
+        | "uwsgi_busy_buffers_size"
+        | "uwsgi_temp_file_write_size"
+        | "scgi_buffers"
+        | "scgi_buffer_size"
+        | "scgi_buffering"
+        | "scgi_busy_buffers_size"
+        | "scgi_temp_file_write_size" => ANSWERS,
         "proxy_cache_path"
         | "fastcgi_cache_path"
         | "proxy_cache_lock"
         | "proxy_cache_lock_age"
         | "proxy_cache_lock_timeout"
         | "fastcgi_cache_lock"
+        | "uwsgi_cache_path"
+        | "uwsgi_cache_lock"
+        | "scgi_cache_path"
+        | "scgi_cache_lock"
         | "proxy_cache_revalidate"
         | "proxy_cache_background_update" => KEPT,
-        "proxy_send_timeout" | "fastcgi_send_timeout" => "the time for reading is for both",
+        "proxy_send_timeout" | "fastcgi_send_timeout" | "uwsgi_send_timeout" | "scgi_send_timeout" => {
+            "the time for reading is for both"
+        }
         "fastcgi_param" if is_usual(directive) => "it is told so by itself",
+        "uwsgi_param" | "scgi_param" if is_usual_of_application(directive) => "it is told so by itself",
+        "uwsgi_modifier1" | "uwsgi_modifier2" if first == "0" => "it is told so by itself",
         "fastcgi_index" if first == "index.php" => "`index.php` stands for a directory where scripts are run",
         "fastcgi_split_path_info" => "what follows a script is found from the root down",
-        "fastcgi_intercept_errors" | "proxy_intercept_errors" if first == "off" => {
+        "fastcgi_intercept_errors" | "proxy_intercept_errors" | "uwsgi_intercept_errors" | "scgi_intercept_errors"
+            if first == "off" =>
+        {
             "answers of applications are passed on"
         }
         "set" if first == "$path_info" => "what follows a script is found from the root down",
@@ -91,6 +111,17 @@ pub(super) fn why(directive: &Directive) -> Option<&'static str> {
         _ if tls::is_needless(directive) => "TLS has the versions and ciphers that are safe today",
         _ => return None,
     })
+}
+
+/// Whether it is one of the usual variables of an application that runs no files: its path is that of the request.
+fn is_usual_of_application(directive: &Directive) -> bool {
+    match (directive.argument(0), directive.argument(1)) {
+        ("SCRIPT_NAME", value) => value.is_empty(),
+        ("PATH_INFO", value) => matches!(value, "$document_uri" | "$uri"),
+        ("UWSGI_SCHEME", value) => value == "$scheme",
+        ("SCRIPT_FILENAME" | "PATH_TRANSLATED", _) => false,
+        _ => is_usual(directive),
+    }
 }
 
 /// Whether it is one of the usual variables, with its usual value.

@@ -1,5 +1,5 @@
-//! Fields of requests that nginx writes in what an application is sent: `proxy_set_header`, and `fastcgi_param` of
-//! `HTTP_*`.
+//! Fields of requests that nginx writes in what an application is sent: `proxy_set_header`, and `HTTP_*` of
+//! `fastcgi_param`, `uwsgi_param` and `scgi_param`.
 //!
 //! Owns: which values can be said here. Guarantees: what nginx writes in the place of a client's word is never the
 //! client's word here: a field whose value cannot be said is removed.

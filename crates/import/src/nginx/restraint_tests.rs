@@ -103,7 +103,7 @@ fn where_nothing_that_is_tried_can_be_said_nothing_is_sent() {
     assert_eq!(answer(&text, "/x/a"), "file /x/a", "{text}");
     let text = server(&format!("location / {{ auth_basic a; try_files $uri @gate; }} {named}"));
     assert_eq!(answer(&text, "/a"), "nothing", "{text}");
-    for other in ["return 403;", "deny all; proxy_pass http://127.0.0.1:1;", "internal;", "uwsgi_pass 127.0.0.1:1;"] {
+    for other in ["return 403;", "deny all; proxy_pass http://127.0.0.1:1;", "internal;", "grpc_pass 127.0.0.1:1;"] {
         let text = server(&format!("location / {{ try_files $uri @gate; }} location @gate {{ {other} }}"));
         assert_eq!(answer(&text, "/a"), "file $path", "{text}");
     }

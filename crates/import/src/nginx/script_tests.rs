@@ -186,7 +186,8 @@ fn locations() -> impl Strategy<Value = String> {
         "proxy_pass http://127.0.0.1:1;",
         "fastcgi_pass unix:/a.sock;",
         "fastcgi_pass 127.0.0.1:9;",
-        "uwsgi_pass a;",
+        "uwsgi_pass a:1;",
+        "scgi_pass unix:/a.sock;",
         "return 404;",
         "deny all;",
         "expires 1d;",
@@ -219,7 +220,7 @@ fn locations() -> impl Strategy<Value = String> {
 }
 
 /// Directives with arguments: those that mean something here, those that do not, and unknown ones.
-const DIRECTIVES: [&str; 96] = [
+const DIRECTIVES: [&str; 102] = [
     "root /a",
     "index a.html b.html",
     "autoindex on",
@@ -266,6 +267,12 @@ const DIRECTIVES: [&str; 96] = [
     "proxy_pass http://$a",
     "fastcgi_pass 127.0.0.1:1",
     "uwsgi_pass 127.0.0.1:1",
+    "uwsgi_param HTTP_X_A b",
+    "uwsgi_param SCRIPT_NAME /app",
+    "uwsgi_read_timeout 5s",
+    "uwsgi_modifier1 14",
+    "scgi_pass unix:/a.sock",
+    "scgi_param A b",
     "grpc_pass grpc://a:1",
     "proxy_set_header Host a",
     "proxy_set_header X-A b",

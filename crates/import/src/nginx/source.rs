@@ -254,7 +254,8 @@ fn place(location: &Directive) -> Place {
 
 fn passes(directive: &Directive) -> bool {
     let name = &*directive.name;
-    matches!(name, "proxy_pass" | "fastcgi_pass") || PASSES.contains(&name) && directive.argument(0) != "off"
+    matches!(name, "proxy_pass" | "fastcgi_pass" | "uwsgi_pass" | "scgi_pass")
+        || PASSES.contains(&name) && directive.argument(0) != "off"
 }
 
 /// Whether a block lets no client in.

@@ -460,7 +460,9 @@ fn what_cannot_be_asked_is_not_served() {
         ("proxy_pass http://$b", "an address is written out"),
         ("proxy_pass http://b/c", "would be asked for `/c` in place of `/a/`"),
         ("proxy_pass http://unix:/run/b.sock:/c/", "would be asked for `/c/` in place of `/a/`"),
-        ("uwsgi_pass b:1", "uwsgi is not spoken"),
+        ("grpc_pass b:1", "grpc is not spoken"),
+        ("uwsgi_pass suwsgi://b:1", "no address of uwsgi"),
+        ("scgi_pass b", "`b` "),
         ("fastcgi_pass https://b", "no address of FastCGI"),
     ] {
         let (sites, lost) = imported(&format!("server {{ root ROOT/www; location /a/ {{ {pass}; }} }}"));
