@@ -108,7 +108,14 @@ impl TakeLock {
         };
         lock.extend(self.seconds);
         let given = target.change_locks(&target.path, |locks| {
-            if locks.iter().any(|other| other.conflicts(&lock.place, is_deep, is_shared)) {
+            let excludes = |other: &Lock| {
+                other.conflicts(&lock.place, is_deep, is_shared)
+                    && match other.is_within(&lock.place) {
+                        true => other.place == lock.place || target.reaches_place_of(&lock, other),
+                        false => target.reaches(other, path),
+                    }
+            };
+            if locks.iter().any(excludes) {
                 return Err(CONFLICT);
             }
             if let Some(parent) = parent.filter(|_| is_new) {

@@ -2,8 +2,8 @@
 //!
 //! Owns: [`Lock`], the table of a root's locks, and which of them stand in the way of a change. Guarantees: all
 //! processes and all engines see the same locks, and a restart or an upgrade keeps them; a reader sees the table as one
-//! change left it; locks are bounded in number, in all and for each network, and in time; what has expired counts no
-//! more. The directory is there only as long as there are locks. Knows no requests.
+//! change left it; locks are bounded in number and in bytes, in all, for each network and in what is told of one place,
+//! and in time; what has expired counts no more; no table is written that would not be read. The directory is there only as long as there are locks. Knows no requests.
 //!
 //! A lock is of the place that a path leads to: a link to a folder leads to the locks of that folder.
 
@@ -24,8 +24,11 @@ const NEW_TABLE: &str = "table.new";
 /// Locks of a root, and those of one network.
 const LOCKS_MAX: usize = 1024;
 const LOCKS_OF_NETWORK_MAX: usize = 128;
-/// Bytes of the table: more than that many locks have.
-const TABLE_BYTES_MAX: usize = 16 << 20;
+/// Bytes of the table, and of the locks of one network in it: no more is written, and no more is read.
+const TABLE_BYTES_MAX: usize = 2 << 20;
+const NETWORK_BYTES_MAX: usize = TABLE_BYTES_MAX / 8;
+/// Bytes that are told of the locks of one place, with those that cover it: they are told of everything beneath.
+const TOLD_BYTES_MAX: usize = 16 * 1024;
 /// Seconds for which a lock holds unless it is refreshed: at most, and if nothing is said.
 pub(super) const SECONDS_MAX: u32 = 3600;
 pub(super) const SECONDS: u32 = 600;
@@ -109,6 +112,11 @@ impl Lock {
             || touches == Touches::Tree && is_beneath(&self.place, place)
     }
 
+    /// Whether it is of a name in the folder at `place`.
+    pub(super) fn is_in(&self, place: &str) -> bool {
+        parent_of(&self.place) == Some(place)
+    }
+
     /// Whether it is at `place` or beneath it.
     pub(super) fn is_within(&self, place: &str) -> bool {
         self.place == place || is_beneath(&self.place, place)
@@ -127,6 +135,19 @@ impl Lock {
     fn holds(&self, now_unix_ms: u64) -> bool {
         let left = self.until_unix_ms.saturating_sub(now_unix_ms);
         left > 0 && left <= u64::from(self.seconds.min(SECONDS_MAX)) * 1000 + 1000
+    }
+
+    /// Bytes that are told of it, and that the table has of it, about.
+    fn told_bytes(&self) -> usize {
+        /// The elements around it.
+        const ELEMENTS_BYTES: usize = 320;
+        ELEMENTS_BYTES + self.token.len() + self.href.len() + self.owner.len()
+    }
+
+    /// Bytes of memory that it takes, about.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let of_client = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+        size_of::<Lock>() + self.place.len() + self.told_bytes() + of_client(&self.user) + of_client(&self.network)
     }
 
     /// Gives it so many seconds from now on.
@@ -186,9 +207,13 @@ pub(super) fn change<T, R>(
 ) -> Result<T, Unchanged<R>> {
     let folder = open_locked(root).map_err(Unchanged::Failed)?;
     let mut locks = read_in(&folder).map_err(Unchanged::Failed)?;
+    let count = locks.len();
     let changed = change(&mut locks).map_err(Unchanged::Refused);
-    let changed = changed.and_then(|changed| match is_within_bounds(&locks) {
-        true => write_in(&folder, &locks).map(|()| changed).map_err(Unchanged::Failed),
+    let changed = changed.and_then(|changed| match locks.len() <= count || is_within_bounds(&locks) {
+        true => write_in(&folder, &locks).map(|()| changed).map_err(|errno| match errno {
+            Errno::FBIG => Unchanged::TooMany,
+            errno => Unchanged::Failed(errno),
+        }),
         false => Err(Unchanged::TooMany),
     });
     if locks.is_empty() || changed.is_err() {
@@ -205,10 +230,21 @@ pub(super) fn sweep(root: BorrowedFd<'_>) {
     }
 }
 
+/// Whether the last of `locks` may be there beside the others.
 fn is_within_bounds(locks: &[Lock]) -> bool {
-    let newest = locks.last().and_then(|lock| lock.network.as_ref());
-    let of_network = locks.iter().filter(|lock| newest.is_some() && lock.network.as_ref() == newest).count();
-    locks.len() <= LOCKS_MAX && of_network <= LOCKS_OF_NETWORK_MAX
+    let Some(newest) = locks.last() else { return true };
+    let is_of_network = |lock: &&Lock| newest.network.is_some() && lock.network == newest.network;
+    let of_network = locks.iter().filter(is_of_network).count();
+    let bytes_of_network: usize = locks.iter().filter(is_of_network).map(Lock::memory_bytes).sum();
+    // All that cover a place cover the innermost of theirs.
+    let told_of = |place: &str| locks.iter().filter(|lock| lock.covers(place)).map(Lock::told_bytes).sum::<usize>();
+    let mut places: Vec<&str> = locks.iter().map(|lock| &*lock.place).filter(|place| newest.covers(place)).collect();
+    places.sort_unstable();
+    places.dedup();
+    locks.len() <= LOCKS_MAX
+        && of_network <= LOCKS_OF_NETWORK_MAX
+        && bytes_of_network <= NETWORK_BYTES_MAX
+        && places.into_iter().all(|place| told_of(place) <= TOLD_BYTES_MAX)
 }
 
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
@@ -241,26 +277,32 @@ fn read_in(folder: &OwnedFd) -> Result<Vec<Lock>, Errno> {
         file => file?,
     };
     let stat = rustix::fs::fstat(&file)?;
-    let size = stat.st_size as usize;
-    if size > TABLE_BYTES_MAX {
-        return Err(Errno::FBIG);
+    let now = unix_ms();
+    match table_in(&file, stat.st_size) {
+        Ok(mut locks) => {
+            locks.retain(|lock| lock.holds(now));
+            Ok(locks)
+        }
+        // A loss of power may leave it so, or another program. All that were in it have expired; if it is of the
+        // future, the clock was set back, and none of them holds any longer than it was given for.
+        Err(_) if (stat.st_mtime as u64).saturating_mul(1000).abs_diff(now) > u64::from(SECONDS_MAX) * 1000 => {
+            Ok(Vec::new())
+        }
+        Err(errno) => Err(errno),
     }
+}
+
+/// The locks in `file`, which has `size` bytes.
+fn table_in(file: &OwnedFd, size: i64) -> Result<Vec<Lock>, Errno> {
+    let size = usize::try_from(size).ok().filter(|size| *size <= TABLE_BYTES_MAX).ok_or(Errno::FBIG)?;
     let (mut bytes, mut at) = (vec![0; size], 0);
     while at < size {
-        match retry_on_intr(|| rustix::io::pread(&file, &mut bytes[at..], at as u64))? {
+        match retry_on_intr(|| rustix::io::pread(file, &mut bytes[at..], at as u64))? {
             0 => return Err(Errno::IO),
             read => at += read,
         }
     }
-    let now = unix_ms();
-    let mut locks: Vec<Lock> = match serde_json::from_slice(&bytes) {
-        Ok(locks) => locks,
-        // A loss of power may leave it so. All that were in it have expired.
-        Err(_) if (stat.st_mtime as u64).saturating_add(u64::from(SECONDS_MAX)) * 1000 < now => Vec::new(),
-        Err(_) => return Err(Errno::BADMSG),
-    };
-    locks.retain(|lock| lock.holds(now));
-    Ok(locks)
+    serde_json::from_slice(&bytes).map_err(|_| Errno::BADMSG)
 }
 
 fn write_in(folder: &OwnedFd, locks: &[Lock]) -> Result<(), Errno> {
@@ -271,6 +313,9 @@ fn write_in(folder: &OwnedFd, locks: &[Lock]) -> Result<(), Errno> {
         };
     }
     let text = serde_json::to_vec(locks).map_err(|_| Errno::INVAL)?;
+    if text.len() > TABLE_BYTES_MAX {
+        return Err(Errno::FBIG);
+    }
     let flags = FILE | OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC;
     let file = retry_on_intr(|| rustix::fs::openat(folder, NEW_TABLE, flags, Mode::RUSR | Mode::WUSR))?;
     let mut rest = &text[..];
@@ -416,11 +461,30 @@ mod tests {
     }
 
     #[test]
+    fn a_table_that_is_too_large_or_of_the_future_is_not_there_for_ever() {
+        let (directory, root) = root();
+        add(&root, lock("a", false, false)).unwrap();
+        let table = directory.path().join(FOLDER).join(TABLE);
+        let hour = std::time::Duration::from_secs(u64::from(SECONDS_MAX) + 2);
+        let now = std::time::SystemTime::now();
+        for (content, modified) in [("x".repeat(TABLE_BYTES_MAX + 1), now - hour), ("x".to_owned(), now + hour)] {
+            std::fs::write(&table, content).unwrap();
+            assert!(read(root.as_fd()).is_err());
+            std::fs::File::open(&table).unwrap().set_modified(modified).unwrap();
+            assert_eq!((read(root.as_fd()), add(&root, lock("b", false, false))), (Ok(Vec::new()), Ok(())));
+        }
+    }
+
+    #[test]
     fn a_change_that_is_refused_changes_nothing_and_locks_are_bounded() {
         let (directory, root) = root();
         assert_eq!(change(root.as_fd(), |_| Err::<(), _>(7)), Err(Unchanged::Refused(7)));
         assert!(!directory.path().join(FOLDER).exists());
-        let of = |network: Option<&str>| Lock { network: network.map(str::to_owned), ..lock("a", false, true) };
+        let number = std::cell::Cell::new(0);
+        let of = |network: Option<&str>| {
+            number.set(number.get() + 1);
+            Lock { network: network.map(str::to_owned), ..lock(&number.get().to_string(), false, true) }
+        };
         let fill = |most: usize, network| {
             change(root.as_fd(), |locks| {
                 locks.resize_with(most, || of(network));
@@ -433,6 +497,54 @@ mod tests {
         assert_eq!(fill(LOCKS_MAX, None), Ok(()));
         assert_eq!(add(&root, of(None)), Err(Unchanged::TooMany));
         assert_eq!(read(root.as_fd()).unwrap().len(), LOCKS_MAX);
+        // Fewer is always possible.
+        let fewer = change(root.as_fd(), |locks| {
+            locks.truncate(1);
+            Ok::<(), ()>(())
+        });
+        assert_eq!(fewer, Ok(()));
+    }
+
+    /// Adds locks of `make` until there are too many. How many there were.
+    fn fill_up(root: &OwnedFd, make: impl Fn(usize) -> Lock) -> usize {
+        let is_full = (0..LOCKS_MAX).any(|number| add(root, make(number)) == Err(Unchanged::TooMany));
+        assert!(is_full);
+        read(root.as_fd()).unwrap().len()
+    }
+
+    #[test]
+    fn a_table_grows_no_larger_than_is_read_and_no_network_takes_all_of_it() {
+        let long = |number: usize, network: &str| {
+            let place = format!("{number}{}", "%C3%A4".repeat(600));
+            let href = format!("/{place}");
+            Lock { href, owner: "\"".repeat(2048), network: Some(network.to_owned()), ..lock(&place, true, false) }
+        };
+        let (directory, root) = root();
+        let of_one = fill_up(&root, |number| long(number, "n"));
+        let many = change(root.as_fd(), |locks| {
+            locks.extend((0..120).map(|number| long(LOCKS_MAX + number, &number.to_string())));
+            Ok::<(), ()>(())
+        });
+        assert_eq!(many, Ok(()));
+        let of_all = fill_up(&root, |number| long(2 * LOCKS_MAX + number, &number.to_string()));
+        assert!(of_one < LOCKS_OF_NETWORK_MAX && of_all > 4 * of_one && of_all < LOCKS_MAX, "{of_one} {of_all}");
+        let bytes = directory.path().join(FOLDER).join(TABLE).metadata().unwrap().len();
+        assert!(bytes <= TABLE_BYTES_MAX as u64 && bytes > TABLE_BYTES_MAX as u64 / 2, "{bytes}");
+    }
+
+    #[test]
+    fn what_is_told_of_a_place_is_bounded_wherever_its_locks_are() {
+        let (_directory, root) = root();
+        let shared = |place: &str, number: usize| {
+            let owner = "o".repeat(1000);
+            Lock { owner, token: number.to_string(), ..lock(place, true, true) }
+        };
+        let inner = fill_up(&root, |number| shared("a/b/c", number));
+        assert!((8..16).contains(&inner), "{inner}");
+        // One above it would be told of there as well; one beside it is not.
+        assert_eq!(add(&root, shared("", 0)), Err(Unchanged::TooMany));
+        assert_eq!(add(&root, shared("a/c", 0)), Ok(()));
+        assert_eq!(add(&root, Lock { is_deep: false, ..shared("", 0) }), Ok(()));
     }
 
     #[test]

@@ -33,6 +33,26 @@ pub(in super::super) enum Change {
 const MALFORMED: Refused = Refused(400, "The If field is malformed.");
 const TOO_MANY: Refused = Refused(507, "There are too many locks, in all or of your network: release others first.");
 
+/// The locks of roots, each read once for all conditions of a request.
+#[derive(Default)]
+struct Tables(Vec<(Option<Vec<u8>>, Vec<Lock>)>);
+
+impl Tables {
+    /// Those of the root of `path`; none if they cannot be read.
+    fn at(&mut self, target: &ChangeTarget, path: &[u8]) -> &[Lock] {
+        let (root, _) = target.site().root_of(path);
+        let prefix = target.site().roots().find(|(_, own)| std::ptr::eq(*own, root)).map(|(prefix, _)| prefix);
+        let at = match self.0.iter().position(|(known, _)| known.as_deref() == prefix) {
+            Some(at) => at,
+            None => {
+                self.0.push((prefix.map(<[u8]>::to_vec), target.locks_at(path).unwrap_or_default()));
+                self.0.len() - 1
+            }
+        };
+        &self.0[at].1
+    }
+}
+
 impl ChangeTarget {
     /// The root of `path`.
     pub(super) fn root_directory(&self, path: &[u8]) -> Result<Arc<OwnedFd>, Refused> {
@@ -93,7 +113,7 @@ impl ChangeTarget {
 
     /// Whether `lock`, of a folder, is for what is at `path` in it: nobody keeps others out of where he may store
     /// nothing himself. So it ends where other rules say who may.
-    fn reaches(&self, lock: &Lock, path: &[u8]) -> bool {
+    pub(super) fn reaches(&self, lock: &Lock, path: &[u8]) -> bool {
         if !self.site().routes.keep_out() {
             return true;
         }
@@ -102,6 +122,14 @@ impl ChangeTarget {
         let whom = rules.whom(Action::Upload);
         path::normalise(lock.href.as_bytes(), &mut from).is_ok()
             && (whom.is_none() || self.rules_of(&from).whom(Action::Upload) == whom)
+    }
+
+    /// The same for the place of `inner`, by the path that it was asked for by.
+    pub(super) fn reaches_place_of(&self, lock: &Lock, inner: &Lock) -> bool {
+        let mut path = Vec::new();
+        // What leads nowhere excludes.
+        path::normalise(inner.href.as_bytes(), &mut path).is_err()
+            || self.reaches(lock, path.strip_suffix(b"/").unwrap_or(&path))
     }
 
     /// Whether something has this path.
@@ -114,6 +142,7 @@ impl ChangeTarget {
     pub(in super::super) fn check_if(&self) -> Result<(), Refused> {
         let Some(field) = self.locker.field.as_ref().filter(|_| self.mounts()) else { return Ok(()) };
         let field = field.as_ref().ok_or(MALFORMED)?;
+        let mut tables = Tables::default();
         let holds = field.holds(|url, predicate| {
             let path = match url {
                 None => self.path.clone(),
@@ -122,16 +151,16 @@ impl ChangeTarget {
                     Err(_) => return false,
                 },
             };
-            self.answers(&path, predicate)
+            self.answers(&path, predicate, &mut tables)
         });
         if holds { Ok(()) } else { Err(CONDITION) }
     }
 
-    fn answers(&self, path: &[u8], predicate: Predicate<'_>) -> bool {
+    fn answers(&self, path: &[u8], predicate: Predicate<'_>, tables: &mut Tables) -> bool {
         let bare = path.strip_suffix(b"/").unwrap_or(path);
         match predicate {
             Predicate::IsLocked(token) => {
-                let locks = self.locks_at(path).unwrap_or_default();
+                let locks = tables.at(self, path);
                 let mut named = locks.iter().filter(|lock| lock.token == token).peekable();
                 named.peek().is_some() && {
                     let place = self.place(bare);

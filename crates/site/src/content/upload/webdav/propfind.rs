@@ -85,10 +85,13 @@ impl Propfind {
             return Err(NOTHING);
         }
         tree.permit(&path, &opened).ok_or(FORBIDDEN)?;
-        let locks = target.locks_at(&path)?;
+        let mut locks = target.locks_at(&path)?;
+        let place = if locks.is_empty() { String::new() } else { target.place(bare) };
+        // Of no others anything is told.
+        let is_listed = is_folder && self.depth == Depth::One;
+        locks.retain(|lock| lock.covers(&place) || is_listed && lock.is_in(&place));
         let mut told =
             Told { wanted, path: path.clone(), locks, text: MULTISTATUS.to_owned(), has_begun: false, folder: None };
-        let place = if told.locks.is_empty() { String::new() } else { target.place(bare) };
         let created = || created_at(opened.as_fd(), b"", AtFlags::EMPTY_PATH);
         let described = Described {
             path: &path,
@@ -233,6 +236,7 @@ impl Program for Propfind {
         let of_told = self.told.as_ref().map_or(Holds::default(), |told| Holds {
             bytes: told.text.capacity()
                 + told.wanted.memory_bytes()
+                + told.locks.iter().map(Lock::memory_bytes).sum::<usize>()
                 + told.folder.as_ref().map_or(0, |_| DIRECTORY_BYTES),
             descriptors: 2 * usize::from(told.folder.is_some()),
         });
