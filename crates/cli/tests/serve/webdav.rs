@@ -33,6 +33,7 @@ for_engines!(all every_architecture_speaks_webdav: [
     locks_keep_others_out_by_whatever_method,
     properties_that_clients_set_stay_with_their_files,
     a_large_folder_is_told_of_whole,
+    what_a_request_has_the_server_say_is_bounded,
     both_versions_of_http_have_the_same_answers,
     a_reload_turns_it_on_and_off_and_keeps_locks,
     a_copy_whose_client_leaves_is_whole_or_not_there,
@@ -418,6 +419,39 @@ fn a_large_folder_is_told_of_whole(engine: Engine) {
     client.reset();
     assert_eq!(status(&server, "DELETE", "/many/", "", ""), 204);
     assert_eq!(tree(&server.site()), ["a.txt=abc"]);
+    server.finish();
+}
+
+/// Names, namespaces and owners are the client's to choose, and are said again in answers.
+fn what_a_request_has_the_server_say_is_bounded(engine: Engine) {
+    let server = (0..50).fold(launch(engine), |launch, number| launch.file(&format!("d/{number}"), "x")).start();
+    let mut most = 0;
+    for (namespace_bytes, count, is_many, expected) in [
+        (50_000, 2000, false, 400),
+        (256, 2000, true, 400),
+        (256, 2000, false, 207),
+        (256, 50, true, 207),
+        (10, 1000, true, 207),
+    ] {
+        let name = |number: usize| format!("<q:a{}/>", if is_many { number } else { 0 });
+        let names: String = (0..count).map(name).collect();
+        let body = format!(
+            "<D:propfind xmlns:D='DAV:' xmlns:q='{}'><D:prop>{names}</D:prop></D:propfind>",
+            ">".repeat(namespace_bytes)
+        );
+        let told = ask(&mut server.connect(), "PROPFIND", "/d/", "Depth: 1\r\n", &body);
+        assert_eq!(told.status, expected, "{namespace_bytes} {count} {is_many}");
+        most = most.max(told.content.len());
+        let patch = body.replace("D:prop>", "D:prop></D:set>").replacen("<D:prop></D:set>", "<D:set><D:prop>", 1);
+        let patch = patch.replace("propfind", "propertyupdate");
+        let patched = status(&server, "PROPPATCH", "/a.txt", "", &patch);
+        assert!(matches!(patched, 207 | 400), "{patched}");
+    }
+    assert!(most < 51 * 70_000, "{most}");
+    let body = EXCLUSIVE.replace("me &amp; you", &"<q:a/>".repeat(1000));
+    let body = body.replacen("<D:lockinfo ", &format!("<D:lockinfo xmlns:q='{}' ", ">".repeat(256)), 1);
+    assert!(body.len() > 6000);
+    assert_eq!(status(&server, "LOCK", "/a.txt", "", &body), 400);
     server.finish();
 }
 

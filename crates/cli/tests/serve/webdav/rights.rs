@@ -20,6 +20,7 @@ for_engines!([
     destinations_and_entries_are_judged_by_their_own_rules,
     routes_say_where_it_is_spoken_and_what_it_changes,
     what_the_server_uses_and_what_leads_out_is_neither_read_nor_replaced,
+    a_folder_within_that_has_another_path_is_judged_by_that_as_well,
 ]);
 
 fn destinations_and_entries_are_judged_by_their_own_rules(engine: Engine) {
@@ -78,6 +79,9 @@ access = {{ users = ["bob"] }}
     ] {
         assert_eq!(status(&server, method, path, &fields, ""), expected, "{method} {path} {fields}");
     }
+    // What may not be read is not named, either.
+    let left = super::text(&super::ask(&mut server.connect(), "DELETE", "/open/", ADA, ""));
+    assert_eq!(hrefs(&left), ["/open/"], "{left}");
     let left = [
         "ada/",
         "ada/secret=secret",
@@ -97,7 +101,17 @@ access = {{ users = ["bob"] }}
     let all = lock(&server, "/", BOB, EXCLUSIVE);
     assert_eq!(status(&server, "PUT", "/new", ADA, "x"), 423);
     assert_eq!(status(&server, "PUT", "/ada/new", ADA, "x"), 201);
+    // Nor does his lock exclude those of others there, whichever of them comes first.
+    assert_eq!(status(&server, "LOCK", "/y", ADA, EXCLUSIVE), 423);
+    let own = lock(&server, "/ada/x", ADA, EXCLUSIVE);
     assert_eq!(status(&server, "UNLOCK", "/", &format!("Lock-Token: <{all}>\r\n{BOB}"), ""), 204);
+    let all = lock(&server, "/", BOB, EXCLUSIVE);
+    assert_eq!(status(&server, "PUT", "/ada/x", ADA, "x"), 423);
+    assert_eq!(status(&server, "PUT", "/ada/x", &format!("If: (<{own}>)\r\n{ADA}"), "x"), 204);
+    assert_eq!(status(&server, "UNLOCK", "/", &format!("Lock-Token: <{all}>\r\n{BOB}"), ""), 204);
+    let own = lock(&server, "/y", ADA, EXCLUSIVE);
+    assert_eq!(status(&server, "LOCK", "/", BOB, EXCLUSIVE), 423);
+    assert_eq!(status(&server, "UNLOCK", "/y", &format!("Lock-Token: <{own}>\r\n{ADA}"), ""), 204);
     // A lock is its user's: a token that another one has read is of no use to him.
     let token = lock(&server, "/y", BOB, EXCLUSIVE);
     let shown = |who: &str| format!("If: (<{token}>)\r\n{who}");
@@ -197,6 +211,43 @@ filters = ["markdown"]
     ];
     assert_eq!(tree(&server.site().join("dav")), left);
     server.finish();
+}
+
+/// An alias leads to a folder deep in a tree: the tree goes only if it may go by the paths of the alias.
+fn a_folder_within_that_has_another_path_is_judged_by_that_as_well(engine: Engine) {
+    for rule in ["delete = false", "access = { users = [\"bob\"] }", "webdav = true"] {
+        let config = format!(
+            "[[site]]\nroot = \"site\"\nwebdav = true\nupload = true\ndelete = true\nmkdir = true\n\
+             users = {{ ada = \"{SESAME}\", bob = \"{OTHER}\" }}\n\
+             alias = [{{ prefix = \"/files/\", root = \"site/data/in/files\" }}]\n\
+             [[site.route]]\nmatch = \"/files/*\"\n{rule}\n"
+        );
+        let launch = Launch::new(engine).config(&config).file("data/a", "a").file("other/o", "o").file("one", "1");
+        let launch = launch.file("data/in/files/d/x", "x").file("data/in/b", "b");
+        let server = launch.start();
+        let to = |path: &str| format!("Destination: /{path}\r\n");
+        for (method, path, fields, expected) in [
+            ("MOVE", "/data", to("mine"), 403),
+            ("MOVE", "/data/in/", to("mine"), 403),
+            ("MOVE", "/data/in/files", to("mine"), 403),
+            ("COPY", "/other", to("data"), 403),
+            ("MOVE", "/other", to("data/in"), 403),
+            ("COPY", "/one", to("data"), 403),
+            ("COPY", "/one", to("data/in/files"), 403),
+            ("DELETE", "/data", String::new(), 207),
+            ("DELETE", "/data", String::new(), 207),
+        ] {
+            assert_eq!(status(&server, method, path, &fields, ""), expected, "{rule}: {method} {path} {fields}");
+        }
+        let left = ["data/", "data/in/", "data/in/files/", "data/in/files/d/", "data/in/files/d/x=x"];
+        let rest = ["one=1", "other/", "other/o=o"];
+        // The root of the alias stays, though all in it may go.
+        assert_eq!(tree(&server.site()), [&left[..], &rest].concat(), "{rule}");
+        fs::remove_dir_all(server.site().join("data/in/files/d")).unwrap();
+        assert_eq!(status(&server, "DELETE", "/data/in/files", "", ""), 403, "{rule}");
+        assert!(server.site().join("data/in/files").exists());
+        server.finish();
+    }
 }
 
 fn what_the_server_uses_and_what_leads_out_is_neither_read_nor_replaced(engine: Engine) {

@@ -3,19 +3,20 @@
 //! Owns: [`Delete`]. Guarantees: what is deleted is what the path serves, or the link that leads to it, never what a
 //! link leads to; a directory only if nothing is in it; never a root.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use lamna_io::{Wait, open};
 use lamna_proto::exchange::program::{Holds, Input, Program, StepResult};
 use lamna_proto::parse::path;
-use rustix::fs::{AtFlags, FileType};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::webdav::Change;
 use super::{
-    Action, ChangeTarget, Conditions, ELSEWHERE, MALFORMED, NOT_FOR_ALL, NOT_HERE, OWN, Refused, name_of, parent_of,
-    refused, refused_by,
+    Action, ChangeTarget, Conditions, ELSEWHERE, HIDDEN, MALFORMED, NOT_FOR_ALL, NOT_HERE, OWN, Refused, name_of,
+    parent_of, refused, refused_by,
 };
+use crate::content::permitted::other_places;
 
 /// Something that is to be deleted.
 #[derive(Debug)]
@@ -80,12 +81,35 @@ impl Delete {
         }
         target.check_locks(path, Change::Remove)?;
         let is_directory = FileType::from_raw_mode(own.st_mode) == FileType::Directory;
+        if is_directory {
+            self.check_other_paths(&parent, name)?;
+        }
         let flags = if is_directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
         let place = target.mounts().then(|| target.place(path));
         rustix::fs::unlinkat(&parent, name, flags).map_err(gone)?;
         target.handle_change(path);
         if let Some(place) = place {
             target.drop_locks(path, &place);
+        }
+        Ok(())
+    }
+
+    /// Whether the folder `name` in `parent`, which is to go, may go by its other paths as well: it may be where an
+    /// alias leads.
+    fn check_other_paths(&self, parent: &OwnedFd, name: &[u8]) -> Result<(), Refused> {
+        let (target, flags) = (&self.target, OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC);
+        let folder = rustix::fs::openat(parent, name, flags, Mode::empty()).map_err(gone)?;
+        let own = [self.path(), b"/"].concat();
+        for other in other_places(target.site(), &own, folder.as_fd()).map_err(refused)? {
+            let bare = other.strip_suffix(b"/").unwrap_or(&other);
+            match () {
+                () if bare.is_empty() || matches!(target.site().root_of(bare).1, b"" | b".") => return Err(ROOT),
+                () if path::is_hidden(bare) => return Err(HIDDEN),
+                () if target.site().routes.hides(bare) => return Err(OWN),
+                () if !target.lets_on(Action::Delete, bare) => return Err(NOT_FOR_ALL),
+                () if !target.permits(Action::Delete, bare) => return Err(NOT_HERE),
+                () => {}
+            }
         }
         Ok(())
     }

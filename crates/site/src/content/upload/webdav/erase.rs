@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use super::super::{Refused, refused};
 use super::ENTRIES_MAX;
-use super::walk::{Entry, Event, Walk, open_folder};
+use super::walk::{Entry, Event, Places, Walk, open_folder};
 use crate::content::at_once::Permit;
 
 /// Entries that could not be removed and are named in an answer.
@@ -30,16 +30,20 @@ pub(super) struct Erase {
 }
 
 impl Erase {
-    /// The removal of the folder `name` in `parent`, which is asked for by `path`, without a slash at its end.
-    pub(super) fn new(parent: OwnedFd, name: &[u8], path: &[u8]) -> Result<Erase, Refused> {
-        let walk = Walk::new(open_folder(&parent, name).map_err(refused)?, path)?;
+    /// The removal of the folder `name` in `parent`, which is asked for by `path`, without a slash at its end. Its
+    /// entries are judged by their paths in `places`; itself is the caller's to judge.
+    pub(super) fn new(parent: OwnedFd, name: &[u8], path: &[u8], places: Places) -> Result<Erase, Refused> {
+        let walk = Walk::new(open_folder(&parent, name).map_err(refused)?, path, places)?;
         Ok(Erase { walk, parent, name: name.to_vec(), stays: vec![false], failures: Vec::new() })
     }
 
     /// Goes on. `judge` has the status of an entry that is to stay. True if it is over.
     pub(super) fn step(&mut self, judge: &dyn Fn(&Entry) -> Option<u16>) -> bool {
-        for _ in 0..ENTRIES_MAX {
+        let mut left = ENTRIES_MAX;
+        while left > 0 {
+            left -= 1;
             match self.walk.next() {
+                Ok(Event::Reads(count)) => left = left.saturating_sub(count),
                 Err(Refused(status, _)) => {
                     // The folder cannot be read on.
                     self.fail(Vec::new(), status);
@@ -71,13 +75,13 @@ impl Erase {
         false
     }
 
-    fn take(&mut self, entry: Entry, judge: &dyn Fn(&Entry) -> Option<u16>) {
+    fn take(&mut self, mut entry: Entry, judge: &dyn Fn(&Entry) -> Option<u16>) {
         if let Some(status) = judge(&entry) {
             return self.fail(entry.path, status);
         }
         let Some(level) = self.walk.innermost() else { return };
         if entry.kind.is_dir() {
-            match self.walk.enter(&entry) {
+            match self.walk.enter(&mut entry) {
                 Ok(()) => self.stays.push(false),
                 Err(Refused(status, _)) => self.fail(entry.path, status),
             }
@@ -107,7 +111,7 @@ impl Erase {
     }
 
     pub(super) fn descriptors(&self) -> usize {
-        1 + self.walk.depth()
+        1 + self.walk.descriptors()
     }
 }
 
@@ -149,7 +153,7 @@ impl Drop for Staging {
         };
         let erase = move || {
             if rustix::fs::unlinkat(&parent, &*name, AtFlags::empty()).is_err()
-                && let Ok(mut erase) = Erase::new(parent, &name, b"")
+                && let Ok(mut erase) = Erase::new(parent, &name, b"", Places::Unasked)
             {
                 while !erase.step(&|_| None) {}
             }

@@ -1,13 +1,13 @@
 //! DELETE where WebDAV is spoken (RFC 4918 9.6): folders go with all that is in them.
 //!
-//! Owns: [`Remove`]. Guarantees: each entry goes by a verdict on its own path; what stays is named in the answer (207),
-//! and what is hidden is not named. Single files and empty folders are those of [`super::super::delete`].
+//! Owns: [`Remove`]. Guarantees: each entry goes by a verdict on all its paths, and a folder that is the root of an alias
+//! stays; what stays is named in the answer (207), but for what the client may not read. Single files and empty folders are those of [`super::super::delete`].
 
 use lamna_proto::exchange::program::{Holds, Input, Next, Program, StepResult};
 use lamna_proto::parse::path;
 
 use super::super::delete::{Delete, NOT_EMPTY};
-use super::super::{Action, ChangeTarget, Conditions, Refused, name_of};
+use super::super::{Action, ChangeTarget, Conditions, Refused, name_of, parent_of};
 use super::erase::Erase;
 use super::properties::begin_response;
 use super::walk::Entry;
@@ -25,8 +25,6 @@ pub(in super::super) struct Remove {
 #[derive(Debug)]
 struct UnderWay {
     erase: Erase,
-    /// The paths of the folder: that of the request, and those by which it is reached besides.
-    places: Vec<Vec<u8>>,
     /// Where its locks are.
     place: String,
     _permit: Permit,
@@ -47,8 +45,8 @@ impl Remove {
         let path = target.bare_path();
         let permit = UNDER_WAY.begin(self.network).map_err(|_| IS_BUSY)?;
         let (parent, place) = (target.directory(Action::Delete, path)?, target.place(path));
-        let erase = Erase::new(parent, name_of(path), path)?;
-        Ok(Some(UnderWay { erase, places: target.all_paths(path)?, place, _permit: permit }))
+        let erase = Erase::new(parent, name_of(path), path, target.places())?;
+        Ok(Some(UnderWay { erase, place, _permit: permit }))
     }
 
     fn finish(&mut self) -> StepResult {
@@ -61,8 +59,10 @@ impl Remove {
             return target.done(204, None);
         }
         let mut responses = String::new();
-        for (failed, status) in &erase.failures {
-            let of = if failed.is_empty() { path } else { failed };
+        let mut named: Vec<(&[u8], u16)> =
+            erase.failures.iter().map(|(failed, status)| (told_part(target, failed), *status)).collect();
+        named.dedup();
+        for (of, status) in &named {
             begin_response(of, &mut responses);
             responses
                 .push_str(&format!("<D:status>HTTP/1.1 {}</D:status></D:response>\n", super::status_line(*status)));
@@ -71,11 +71,33 @@ impl Remove {
     }
 }
 
-/// The status of an entry of the tree at the first of `places` that the client may not remove.
-pub(super) fn stays(target: &ChangeTarget, places: &[Vec<u8>], entry: &Entry) -> Option<u16> {
-    let Some(within) = places.first().and_then(|top| entry.path.strip_prefix(&**top)) else { return Some(403) };
-    let may = |top: &Vec<u8>| target.may(Action::Delete, &[&**top, within].concat());
-    (!places.iter().all(may)).then_some(403)
+/// The status of an entry that the client may not remove.
+pub(super) fn stays(target: &ChangeTarget, entry: &Entry) -> Option<u16> {
+    let may = |place: &[u8]| !target.is_root(place) && target.may(Action::Delete, place);
+    (!entry.places().all(may)).then_some(403)
+}
+
+/// The path `failed` of something in the folder that stays, or that of the innermost folder around it of which the
+/// client may know.
+fn told_part<'p>(target: &'p ChangeTarget, failed: &'p [u8]) -> &'p [u8] {
+    let top = target.bare_path();
+    let entered = target.rules();
+    let is_told = |path: &[u8]| {
+        let rules = target.rules_of(path);
+        let is_let = rules.whom(Action::Read).is_none_or(|whom| entered.whom(Action::Delete) == Some(whom));
+        is_let && !path::is_hidden(path) && !target.site().routes.hides(path)
+    };
+    let mut told = failed;
+    loop {
+        let bare = told.strip_suffix(b"/").unwrap_or(told);
+        if bare.len() <= top.len() {
+            return if told.is_empty() { top } else { told };
+        }
+        if is_told(bare) && is_told(&[bare, b"/"].concat()) {
+            return told;
+        }
+        told = parent_of(bare);
+    }
 }
 
 impl Program for Remove {
@@ -100,24 +122,10 @@ impl Program for Remove {
             }
         }
         let Remove { delete, under_way: Some(under_way), .. } = self else { return StepResult::Failed };
-        let (target, places) = (delete.target(), &under_way.places);
-        // Of what is hidden nothing is said but that the folder stays.
-        let judge = |entry: &Entry| match path::is_hidden(&entry.path) {
-            true => Some(HIDDEN),
-            false => stays(target, places, entry),
-        };
-        if !under_way.erase.step(&judge) {
+        let target = delete.target();
+        if !under_way.erase.step(&|entry| stays(target, entry)) {
             return StepResult::Waits(Next::ROOM);
         }
-        let failures = &mut under_way.erase.failures;
-        for (path, status) in failures.iter_mut().filter(|(_, status)| *status == HIDDEN) {
-            path.truncate(path.len() - name_of(path).len());
-            *status = 403;
-        }
-        failures.dedup();
         self.finish()
     }
 }
-
-/// Marks what is hidden among what stays.
-const HIDDEN: u16 = 0;

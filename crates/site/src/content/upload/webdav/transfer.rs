@@ -2,8 +2,8 @@
 //!
 //! Owns: [`Transfer`], and in which order what is there is looked at, copied, moved into place and removed. Guarantees:
 //! the destination is what was there before, or all of what has come, at every moment and whatever fails; what a client
-//! may not read, remove or replace stays where it is; each entry is judged on its own path and on the one that it will
-//! have.
+//! may not read, remove or replace stays where it is; each entry is judged on all its paths and on the one that it will
+//! have; the root of an alias stays.
 //!
 //! ```text
 //!   COPY   look at what is replaced -> copy under a hidden name -> into place -> remove what was replaced
@@ -28,7 +28,7 @@ use super::place::Change;
 use super::remove::stays;
 use super::survey::Survey;
 use super::tree_copy::{Progress, TreeCopy};
-use super::walk::{Entry, Walk, open_folder};
+use super::walk::{Entry, Places, Walk, open_folder};
 use super::{BAD_DEPTH, Depth, IS_BUSY, NOTHING, Rights, UNDER_WAY};
 use crate::content::at_once::Permit;
 use crate::content::tree::Tree;
@@ -68,7 +68,6 @@ struct Plan {
     to: OwnedFd,
     /// The kind of thing that is replaced.
     there: Option<FileType>,
-    source_paths: Vec<Vec<u8>>,
     destination_paths: Vec<Vec<u8>>,
     /// Where the locks of the source are.
     source_place: String,
@@ -182,7 +181,6 @@ impl Transfer {
             is_real_folder,
             to: to_folder,
             there,
-            source_paths: source.all_paths(from)?,
             destination_paths: destination.all_paths(to)?,
             source_place,
             permit: permit.map_err(|_| IS_BUSY)?,
@@ -196,7 +194,8 @@ impl Transfer {
         if self.plan.is_none() {
             let plan = self.plan()?;
             let survey = |parent: &OwnedFd, name: &[u8], path: &[u8]| {
-                Walk::new(open_folder(parent, name).map_err(refused)?, path).map(Survey)
+                let folder = open_folder(parent, name).map_err(refused)?;
+                Walk::new(folder, path, source.places()).map(Survey::new)
             };
             let from = plan.from.as_ref().filter(|_| plan.is_real_folder);
             let from = from.map(|parent| survey(parent, name_of(source.bare_path()), source.bare_path()));
@@ -222,7 +221,7 @@ impl Transfer {
             Work::LooksAtReplaced(survey) => {
                 let judge = |entry: &Entry| match is_ordinary(entry.kind)
                     && !path::is_hidden(&entry.path)
-                    && stays(destination, &plan.destination_paths, entry).is_none()
+                    && stays(destination, entry).is_none()
                 {
                     true => Ok(()),
                     false => Err(UNSEEN),
@@ -276,7 +275,7 @@ impl Transfer {
         Ok(match plan.there {
             Some(FileType::Directory) => {
                 let folder = open_folder(&plan.to, name_of(to)).map_err(refused)?;
-                Work::LooksAtReplaced(Survey(Walk::new(folder, to)?))
+                Work::LooksAtReplaced(Survey::new(Walk::new(folder, to, destination.places())?))
             }
             _ => Work::Decided,
         })
@@ -368,7 +367,7 @@ impl Transfer {
         let Some(plan) = &self.plan else { return Err(FAILED) };
         match plan.there {
             Some(FileType::Directory) => {
-                let erase = Erase::new(duplicate(&plan.to)?, &staging.name, b"")?;
+                let erase = Erase::new(duplicate(&plan.to)?, &staging.name, b"", Places::Unasked)?;
                 self.work = Work::Erases(Box::new(erase), staging);
                 Ok(None)
             }
@@ -404,21 +403,20 @@ fn moves(
     plan: &Plan,
     entry: &Entry,
 ) -> Result<(), Refused> {
-    let within = plan.source_paths.first().and_then(|top| entry.path.strip_prefix(&**top)).ok_or(FAILED)?;
+    let within = entry.path.strip_prefix(source.bare_path()).ok_or(FAILED)?;
     let is_folder = entry.kind.is_dir();
     let slash = if is_folder { &b"/"[..] } else { b"" };
-    let leaves = |top: &Vec<u8>| {
-        let path = [&**top, within].concat();
-        let shown = [&*path, slash].concat();
-        let is_script = source.site().routes.runner(&path).is_some();
-        source.may(Action::Delete, &path) && tree.serves(&shown) && !is_script
+    let leaves = |path: &[u8]| {
+        let shown = [path, slash].concat();
+        tree.serves(&shown) && source.site().routes.runner(path).is_none()
     };
     let comes = |top: &Vec<u8>| destination.takes(&[&**top, within].concat(), is_folder);
     let is_elsewhere = tree.is_elsewhere(source.bare_path(), &entry.path);
     let may = is_ordinary(entry.kind)
         && !entry.name.starts_with(b".")
         && !is_elsewhere
-        && plan.source_paths.iter().all(leaves)
+        && stays(source, entry).is_none()
+        && entry.places().all(leaves)
         && plan.destination_paths.iter().all(comes);
     if may { Ok(()) } else { Err(UNSEEN) }
 }
@@ -457,8 +455,8 @@ impl Program for Transfer {
     fn holds(&self) -> Holds {
         let of_work = match &self.work {
             Work::Begins | Work::Decided => Holds::default(),
-            Work::LooksAtSource(Survey(walk)) | Work::LooksAtReplaced(Survey(walk)) => {
-                Holds { bytes: walk.memory_bytes(), descriptors: walk.depth() }
+            Work::LooksAtSource(survey) | Work::LooksAtReplaced(survey) => {
+                Holds { bytes: survey.memory_bytes(), descriptors: survey.descriptors() }
             }
             Work::Copies(copy, _) => Holds { bytes: copy.memory_bytes(), descriptors: copy.descriptors() },
             Work::Erases(erase, _) => Holds { bytes: erase.memory_bytes(), descriptors: erase.descriptors() },

@@ -15,7 +15,7 @@ use rustix::io::{pread, retry_on_intr};
 use super::super::{ChangeTarget, FAILED, NOT_HERE, Refused, refused};
 use super::ENTRIES_MAX;
 use super::erase::Staging;
-use super::walk::{Entry, Event, Walk, open_folder};
+use super::walk::{Entry, Event, Places, Walk, open_folder};
 use crate::content::tree::Tree;
 
 /// Bytes that are copied at once, and pieces of one step.
@@ -84,7 +84,7 @@ impl TreeCopy {
         rustix::fs::mkdirat(parent, &*staging.name, MODE).map_err(refused)?;
         let copy = open_folder(parent, &staging.name).map_err(refused)?;
         copy_properties(&from, &copy);
-        let walk = Walk::new(from, path)?;
+        let walk = Walk::new(from, path, Places::Unasked)?;
         let folders = is_deep.then(|| Folders { walk, copies: vec![copy], from: path.to_vec(), to });
         Ok(TreeCopy { file: None, folders, buffer: Vec::new() })
     }
@@ -113,8 +113,9 @@ impl TreeCopy {
             let Some(folders) = &mut self.folders else { return Ok(Progress::Folder) };
             match folders.walk.next()? {
                 Event::Over => return Ok(Progress::Folder),
+                Event::Reads(count) => entries += count,
                 Event::Left(_) => drop(folders.copies.pop()),
-                Event::Entry(entry) => self.file = folders.take(&entry, tree, target)?,
+                Event::Entry(mut entry) => self.file = folders.take(&mut entry, tree, target)?,
             }
         }
         Ok(Progress::Goes)
@@ -142,13 +143,14 @@ impl TreeCopy {
     }
 
     pub(super) fn descriptors(&self) -> usize {
-        3 * usize::from(self.file.is_some()) + self.folders.as_ref().map_or(0, |folders| 2 * folders.walk.depth())
+        3 * usize::from(self.file.is_some())
+            + self.folders.as_ref().map_or(0, |folders| folders.walk.depth() + folders.walk.descriptors())
     }
 }
 
 impl Folders {
     /// Begins with `entry`, if it is shown to the client.
-    fn take(&mut self, entry: &Entry, tree: &Tree, target: &ChangeTarget) -> Result<Option<FileCopy>, Refused> {
+    fn take(&mut self, entry: &mut Entry, tree: &Tree, target: &ChangeTarget) -> Result<Option<FileCopy>, Refused> {
         if entry.name.starts_with(b".") {
             return Ok(None);
         }
