@@ -54,22 +54,23 @@ pub(super) fn other_places(site: &Site, own: &[u8], file: BorrowedFd<'_>) -> Res
     let user = site.user_of(own);
     let of_user = user.iter().map(|(prefix, root)| (&prefix[..], &**root));
     for (prefix, root) in site.roots().chain(of_user) {
-        let Some(above) = root.real_path().map(told).transpose()?.flatten() else { continue };
-        let name = match real.strip_prefix(&*above) {
-            Some([]) => &[],
-            Some([b'/', name @ ..]) => name,
-            Some(name) if above.ends_with(b"/") => name,
-            _ => continue,
-        };
-        let slash = if own.ends_with(b"/") && !name.is_empty() { &b"/"[..] } else { b"" };
-        let path = [prefix, name, slash].concat();
-        // Beneath another prefix that path is something else.
-        let has_it = match site.in_user_directory(&path) {
-            Some(_) => user.as_ref().is_some_and(|(_, of_user)| std::ptr::eq(&**of_user, root)),
-            None => std::ptr::eq(site.root_of(&path).0, root),
-        };
-        if path != own && has_it {
-            places.push(path);
+        for above in root.real_paths()? {
+            let name = match real.strip_prefix(&*above) {
+                Some([]) => &[],
+                Some([b'/', name @ ..]) => name,
+                Some(name) if above.ends_with(b"/") => name,
+                _ => continue,
+            };
+            let slash = if own.ends_with(b"/") && !name.is_empty() { &b"/"[..] } else { b"" };
+            let path = [prefix, name, slash].concat();
+            // Beneath another prefix that path is something else.
+            let has_it = match site.in_user_directory(&path) {
+                Some(_) => user.as_ref().is_some_and(|(_, of_user)| std::ptr::eq(&**of_user, root)),
+                None => std::ptr::eq(site.root_of(&path).0, root),
+            };
+            if path != own && has_it && !places.contains(&path) {
+                places.push(path);
+            }
         }
     }
     Ok(places)

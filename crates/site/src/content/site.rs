@@ -9,6 +9,7 @@ mod users;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -534,6 +535,32 @@ impl Root {
     pub fn real_path(&self) -> Option<Result<Vec<u8>, Errno>> {
         let current = self.current.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner).directory.clone();
         Some(open::real_path(current.as_fd()))
+    }
+
+    /// All that is beneath it by rules: where the directory really is that is open for it, and where its path leads now.
+    /// These differ from the moment that another directory takes its place until that is noticed, and what is in either
+    /// has the rules of this root.
+    ///
+    /// # Errors
+    /// The system cannot say where one of them is.
+    pub(super) fn real_paths(&self) -> Result<Vec<Vec<u8>>, Errno> {
+        let open = self.real_path();
+        let named = self.owned.is_none() && self.current.is_some();
+        let named = named.then(|| match open::open_root(&self.path) {
+            Ok(directory) => open::real_path(directory.as_fd()),
+            // Whatever is there by and by is at this path, unless links lead to it.
+            Err(_) => Ok(self.path.as_os_str().as_bytes().to_vec()),
+        });
+        let mut paths = Vec::with_capacity(2);
+        for path in open.into_iter().chain(named) {
+            match path {
+                // No way to tell.
+                Err(Errno::NOENT) => {}
+                path => paths.push(path?),
+            }
+        }
+        paths.dedup();
+        Ok(paths)
     }
 
     /// Where it is.

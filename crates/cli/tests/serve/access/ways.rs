@@ -30,6 +30,7 @@ for_engines!([
     no_archive_and_no_search_has_the_source_of_a_script,
     a_path_for_readers_leads_to_no_script_by_another_method,
     what_an_application_is_asked_to_do_needs_leave_to_read_what_it_answers,
+    a_directory_that_takes_the_place_of_a_root_has_its_rules_at_once,
 ]);
 
 const TOKEN: &str = "Authorization: Bearer abcdefghijklmnop\r\n";
@@ -313,6 +314,41 @@ fn what_an_application_is_asked_to_do_needs_leave_to_read_what_it_answers(engine
     let server = scripts(engine, "", rules);
     assert_eq!(ask(&server, "PUT", "/admin.cgi", "", "x").status, 200);
     assert_eq!(ask(&server, "POST", "/admin.cgi", files, "x").status, 401);
+    server.finish();
+}
+
+/// A root that another directory takes the place of is noticed when it is asked for, and its rules hold before that.
+fn a_directory_that_takes_the_place_of_a_root_has_its_rules_at_once(engine: Engine) {
+    let config = format!(
+        "[[site]]\nroot = \"site\"\nbrowse = true\nupload = true\ntokens = {{ ci = \"{HASH}\" }}\n\
+         [[site.alias]]\nprefix = \"/own/\"\nroot = \"site/data/own\"\n\
+         [[site.alias]]\nprefix = \"/now/\"\nroot = \"site/data/now\"\n\
+         [[site.route]]\nmatch = \"/own/*\"\naccess = {{ tokens = [\"ci\"] }}\n\
+         [[site.route]]\nmatch = \"/now/*\"\naccess = {{ tokens = [\"ci\"] }}\n"
+    );
+    let launch = Launch::new(engine).config(&config).file("data/own/a.txt", "own").file("data/one/b.txt", "one");
+    let launch = launch.file("data/two/c.txt", "two").file("data/new/d.txt", "new");
+    let data = launch.site().join("data");
+    symlink("one", data.join("now")).unwrap();
+    let server = launch.start();
+    let check = |targets: &[&str], round: &str| {
+        for target in targets {
+            for method in ["GET", "PUT"] {
+                let answer = ask(&server, method, target, "", if method == "PUT" { "x" } else { "" });
+                assert!(matches!(answer.status, 401 | 403 | 404), "{round}: {method} {target}: {}", answer.status);
+            }
+        }
+    };
+    check(&["/data/own/a.txt", "/own/a.txt", "/data/one/b.txt", "/data/now/b.txt"], "before");
+    fs::rename(data.join("own"), data.join("old")).unwrap();
+    fs::rename(data.join("new"), data.join("own")).unwrap();
+    symlink("two", data.join("next")).unwrap();
+    fs::rename(data.join("next"), data.join("now")).unwrap();
+    for round in ["at once", "later"] {
+        check(&["/data/own/d.txt", "/data/own/e.txt", "/data/two/c.txt", "/data/now/c.txt"], round);
+        std::thread::sleep(std::time::Duration::from_millis(1200));
+    }
+    assert_eq!(ask(&server, "GET", "/own/d.txt", &format!("{TOKEN}"), "").content, b"new");
     server.finish();
 }
 
