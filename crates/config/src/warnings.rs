@@ -11,6 +11,7 @@ use super::exposed;
 use super::gateway::GatewaySettings;
 use super::listen;
 use super::own_files;
+use super::route::condition::Condition;
 use super::route::headers::Statuses;
 use super::route::matcher::Matcher;
 use super::route::pattern::Pattern;
@@ -42,6 +43,7 @@ pub fn warnings(settings: &Settings) -> Vec<String> {
         said.extend(weak_hashes(&name, site));
         said.extend(runs_uploads(&name, site));
         said.extend(unverified_fields(&name, site));
+        said.extend(mounted_beside_methods(&name, site));
         let own = own_files::of(settings, site);
         said.extend(exposed::warning(&name, site, &own));
         said.extend(own_files::warning(&name, &own));
@@ -86,6 +88,27 @@ fn unused_lines(name: &str, site: &SiteSettings) -> Vec<String> {
         )
     };
     route::unused_lines(&site.routes).into_iter().map(of).collect()
+}
+
+/// Routes for some methods, where WebDAV reads and changes the same files by others.
+fn mounted_beside_methods(name: &str, site: &SiteSettings) -> Vec<String> {
+    let own = ["PROPFIND", "PROPPATCH", "COPY", "MOVE", "LOCK", "UNLOCK"];
+    let mounts = site.webdav || site.routes.iter().any(|route| route.webdav == Some(true));
+    let is_for_some = |condition: &Condition| match condition {
+        Condition::Method(methods) => !own.iter().all(|one| methods.iter().any(|method| method == one)),
+        _ => false,
+    };
+    let of = |route: &RouteSettings| {
+        route.conditions.iter().any(is_for_some).then(|| {
+            let title = route.title();
+            format!(
+                "the route {title} of {name} is for some methods, and `webdav` reads and changes files by others, for which \
+                 it does not count: name {} as well, or set `webdav = false` for these paths",
+                own.join(", ")
+            )
+        })
+    };
+    site.routes.iter().filter(|_| mounts).filter_map(of).collect()
 }
 
 /// Fields of requests that say what is verified of a client, on a site that verifies nothing of the kind.
@@ -273,6 +296,19 @@ mod tests {
             assert_eq!(said.len(), 1, "{said:?}");
             assert!(said[0].contains(page) && said[0].contains("403") && said[0].contains("is not a file"), "{said:?}");
         }
+    }
+
+    #[test]
+    fn a_route_for_some_methods_is_warned_of_where_others_read_the_same_files() {
+        let of = |keys: &str| {
+            let text = format!(
+                "[[site]]\nroot = \"/\"\n{keys}\n[[site.route]]\nmatch = {{ path = \"/a/*\", method = \"GET\" }}\n\
+                 access = \"deny\"\n"
+            );
+            let settings = crate::parse(&text, "/a.toml".as_ref()).unwrap();
+            warnings(&settings).into_iter().filter(|said| said.contains("is for some methods")).count()
+        };
+        assert_eq!((of(""), of("webdav = true")), (0, 1));
     }
 
     #[test]

@@ -162,13 +162,24 @@ fn a_folder_is_told_of_as_get_has_it(engine: Engine) {
 
 /// The names beneath a folder, with what files hold.
 fn tree(folder: &Path) -> Vec<String> {
+    // What was given up is removed behind the answer.
+    eventually("what was given up has been removed", PATIENCE, || {
+        let all = tree_now(folder);
+        let is_settled = !all.iter().any(|name| name.contains(".lamna-new-"));
+        is_settled.then_some(all)
+    })
+}
+
+fn tree_now(folder: &Path) -> Vec<String> {
     let mut all = Vec::new();
-    for entry in fs::read_dir(folder).unwrap().flatten() {
+    // What is being removed may have gone.
+    let Ok(entries) = fs::read_dir(folder) else { return all };
+    for entry in entries.flatten() {
         let name = entry.file_name().into_string().unwrap();
         match entry.file_type().unwrap().is_dir() {
             true => {
                 all.push(format!("{name}/"));
-                all.extend(tree(&entry.path()).into_iter().map(|inner| format!("{name}/{inner}")));
+                all.extend(tree_now(&entry.path()).into_iter().map(|inner| format!("{name}/{inner}")));
             }
             false => all.push(format!("{name}={}", fs::read_to_string(entry.path()).unwrap_or_default().trim())),
         }

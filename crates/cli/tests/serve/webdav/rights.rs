@@ -21,7 +21,38 @@ for_engines!([
     routes_say_where_it_is_spoken_and_what_it_changes,
     what_the_server_uses_and_what_leads_out_is_neither_read_nor_replaced,
     a_folder_within_that_has_another_path_is_judged_by_that_as_well,
+    what_something_else_answers_for_stays_with_its_folder,
 ]);
+
+/// A request to delete it by itself would be for the application, or would be led elsewhere.
+fn what_something_else_answers_for_stays_with_its_folder(engine: Engine) {
+    let config = "[[site]]\nroot = \"site\"\nwebdav = true\nupload = true\ndelete = true\nmkdir = true\n\
+                  [[site.route]]\nmatch = \"*.cgi\"\ncgi = true\n\
+                  [[site.route]]\nmatch = \"/led/there/*\"\nredirect = \"/x\"\n\
+                  [[site.route]]\nmatch = \"/said/there/*\"\nrespond = 410\n";
+    let launch = Launch::new(engine).config(config).file("runs/p.cgi", "p").file("runs/a", "a");
+    let launch = launch.file("led/there/a", "a").file("said/there/a", "a").file("new/a", "new");
+    let server = launch.start();
+    for folder in ["runs", "led", "said"] {
+        assert_eq!(status(&server, "DELETE", &format!("/{folder}/"), "", ""), 207, "{folder}");
+        let to = format!("Destination: http://a/{folder}\r\n");
+        assert_eq!(status(&server, "COPY", "/new/", &to, ""), 403, "{folder}");
+    }
+    let left = [
+        "led/",
+        "led/there/",
+        "led/there/a=a",
+        "new/",
+        "new/a=new",
+        "runs/",
+        "runs/p.cgi=p",
+        "said/",
+        "said/there/",
+        "said/there/a=a",
+    ];
+    assert_eq!(tree(&server.site()), left);
+    server.finish();
+}
 
 fn destinations_and_entries_are_judged_by_their_own_rules(engine: Engine) {
     let config = format!(

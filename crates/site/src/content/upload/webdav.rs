@@ -191,14 +191,16 @@ impl ChangeTarget {
             && self.lets_on(action, path)
     }
 
-    /// Whether a file or a folder may come to be at `path`: nothing else answers there, and no application runs it.
+    /// Whether a file or a folder may come to be at `path`.
     fn takes(&self, path: &[u8], is_folder: bool) -> bool {
+        self.may(Action::Upload, path) && (!is_folder || self.may(Action::Mkdir, path)) && self.leaves_to_files(path)
+    }
+
+    /// Whether what is at `path` is a file or a folder and nothing else: nothing else answers there, and no application
+    /// runs it. A request to change it by itself would be for that.
+    fn leaves_to_files(&self, path: &[u8]) -> bool {
         let rules = self.rules_of(path);
-        self.may(Action::Upload, path)
-            && (!is_folder || self.may(Action::Mkdir, path))
-            && self.site().routes.runner(path).is_none()
-            && !rules.answers_every_method()
-            && !rules.rules.replace_files()
+        self.site().routes.runner(path).is_none() && !rules.answers_every_method() && !rules.rules.replace_files()
     }
 
     /// Everything at `path`, without a slash at the end, and beneath it, has changed.

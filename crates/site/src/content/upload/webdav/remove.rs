@@ -73,7 +73,8 @@ impl Remove {
 
 /// The status of an entry that the client may not remove.
 pub(super) fn stays(target: &ChangeTarget, entry: &Entry) -> Option<u16> {
-    let may = |place: &[u8]| !target.is_root(place) && target.may(Action::Delete, place);
+    let may =
+        |place: &[u8]| !target.is_root(place) && target.may(Action::Delete, place) && target.leaves_to_files(place);
     (!entry.places().all(may)).then_some(403)
 }
 

@@ -144,12 +144,14 @@ impl Names {
             ResolveResult::Bound(namespace) => namespace.into_inner(),
             ResolveResult::Unknown(_) => return Err(Malformed),
         };
+        // It is the value of an attribute, and given as it is written.
+        let namespace = &*quick_xml::escape::unescape(namespace)?;
         let is_name = !local.is_empty()
             && !local.starts_with(|first: char| first.is_ascii_digit() || matches!(first, '-' | '.'))
             && local
                 .chars()
                 .all(|one| one.is_alphanumeric() || matches!(one, '-' | '.' | '_' | '\u{b7}') || !one.is_ascii());
-        if !is_name || namespace.len() > NAMESPACE_BYTES_MAX {
+        if !is_name || namespace.len() > NAMESPACE_BYTES_MAX || !namespace.chars().all(is_allowed) {
             return Err(Malformed);
         }
         let shared = match self.namespaces.get(namespace) {
@@ -385,6 +387,8 @@ mod tests {
             ("<a/>", "<a xmlns=\"\"/>"),
             ("<D:a xmlns:D=\"DAV:\"><D:b> x </D:b></D:a>", "<a xmlns=\"DAV:\"><b> x </b></a>"),
             ("<a xmlns=\"u\"><b xmlns=\"\"/></a>", "<a xmlns=\"u\"><b xmlns=\"\"/></a>"),
+            ("<a xmlns=\"u?b=1&amp;c&#61;2\"/>", "<a xmlns=\"u?b=1&amp;c=2\"/>"),
+            ("<D:a xmlns:D=\"DAV&#58;\"/>", "<a xmlns=\"DAV:\"/>"),
             (
                 "<a xmlns:p=\"q\" p:c=\"1&amp;2\" xml:lang=\"de\"/>",
                 "<a xmlns=\"\" xmlns:a0=\"q\" a0:c=\"1&amp;2\" xml:lang=\"de\"/>",
