@@ -84,6 +84,11 @@ fn sections_within_sections_keep_clients_out() {
             "/a/x",
             true,
         ),
+        (
+            "<If \"%{X} == 'y'\">\n<Files x>\nRequire all denied\n</Files>\n</If>\n<Location /a>\nRequire all granted\n</Location>",
+            "/a/x",
+            true,
+        ),
         ("<If \"%{X} == 'y'\">\nHeader set X y\n</If>", "/x", false),
         ("<Proxy *>\nRequire all denied\n</Proxy>", "/x", true),
         ("<Directory /srv/www>\nAllowOverride All\n</Directory>", "/in/x", true),
