@@ -315,3 +315,28 @@ fn the_kind_of_a_configuration_is_told_by_its_name_or_said() {
     assert!(errors.starts_with("other:"), "{errors}");
     assert_eq!(outcome(&directory, &["import", "missing"]).0, 78);
 }
+
+#[test]
+fn a_htaccess_is_imported_for_its_directory_and_its_scripts_are_run_by_the_php_that_is_named() {
+    let directory = directory_with("");
+    let root = directory.path().join("www").display().to_string();
+    fs::write(directory.path().join(".htaccess"), "Require all denied\n").unwrap();
+    let (code, output, errors) = outcome(&directory, &["import", ".htaccess"]);
+    assert_eq!((code, &*output), (78, ""));
+    assert!(errors.contains("--root"), "{errors}");
+    let text = "Redirect gone /old\nRequire all denied\nSSLOptions +StdEnvVars\nFrobnicate on\n";
+    fs::write(directory.path().join(".htaccess"), text).unwrap();
+    let of_root = ["import", ".htaccess", "--root", &root];
+    let (code, without, errors) = outcome(&directory, &of_root);
+    assert_eq!(code, 0, "{errors}");
+    assert!(errors.contains(".htaccess:4: not carried over: `Frobnicate on`"), "{errors}");
+    assert!(without.contains(&format!("root = \"{root}\"")) && !without.contains("fastcgi"), "{without}");
+    let (code, imported, errors) = outcome(&directory, &[&of_root[..], &["--php", "unix:/run/php.sock"]].concat());
+    assert_eq!(code, 0, "{errors}");
+    for expected in ["fastcgi", "unix:/run/php.sock", "respond = 410", "access = \"deny\""] {
+        assert!(imported.contains(expected), "{expected}: {imported}");
+    }
+    fs::write(directory.path().join("imported.toml"), &imported).unwrap();
+    let (code, settings, errors) = outcome(&directory, &["check", "--config", "imported.toml"]);
+    assert_eq!((code, &*errors), (0, ""), "{settings}");
+}

@@ -14,7 +14,7 @@ use super::turn::{self, Turn};
 use super::{
     Action, Caching, Limit, Names, Scope, acts, index_names, inherited, pages, settle, table, unknown, with_caching,
 };
-use super::{continuation, pattern, refusal, request_fields, scripts, source};
+use super::{continuation, pattern, refusal, request_fields, scripts, source, tried};
 use crate::{DENIED_PRIORITY, DENIED_WORDS, Draft, Route, Site, beside_applications, denied, is_program, list};
 
 /// A location that is carried over.
@@ -202,7 +202,8 @@ fn location(
     let is_run = runs_scripts_of(inner, &pattern);
     // Scripts are come to by other paths as well: as index files, and by what is tried.
     let is_index = is_index(&pattern, outer, names);
-    let asked_at = (!is_run && !is_index).then_some(&pattern);
+    let is_tried = tried::leads_to(&names.tried, directive, &pattern);
+    let asked_at = (!is_run && !is_index && !is_tried).then_some(&pattern);
     for inner in inner {
         match &*inner.name {
             "location" => {}

@@ -31,6 +31,7 @@ mod syntax;
 #[cfg(test)]
 mod tests;
 mod tls;
+mod tried;
 mod turn;
 #[cfg(test)]
 mod upstream_tests;
@@ -348,7 +349,8 @@ fn server(line: usize, directives: &[Directive], outer: &Scope, draft: &mut Draf
     let root = root.map(|one| one.argument(0).to_owned()).or_else(|| outer.root.clone());
     let asks_applications = source::passes_within(directives);
     let (hosts, variables) = (site.hosts.clone(), scope.plain.clone());
-    let names = Names { hosts, asked, has_tls, root, plain: variables, asks_applications };
+    let names =
+        Names { hosts, asked, has_tls, root, plain: variables, asks_applications, tried: tried::targets(directives) };
     let (mut action, mut is_reached) = (Action::default(), true);
     scope.access = outer.access.inherited_by(&plain);
     for directive in plain {
@@ -488,6 +490,8 @@ struct Names {
     plain: Vec<String>,
     /// Whether applications are asked.
     asks_applications: bool,
+    /// The paths that are tried.
+    tried: Vec<String>,
 }
 
 /// Whether an action leads to the same with TLS: for a server of these hosts that does not speak TLS itself.

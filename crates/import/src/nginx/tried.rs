@@ -1,0 +1,95 @@
+//! Paths that `try_files` of nginx leads to.
+//!
+//! Owns: which locations may be come to so from another one ([`leads_to`]). nginx looks for the location of such a path
+//! anew, with what it refuses; here a file that is tried is judged by `access` alone. Guarantees: no such location is
+//! missed; one more may be taken for one. Pure.
+
+use lamna_config::route::pattern::{Pattern, compile};
+
+use super::syntax::Directive;
+
+/// The paths that are tried in these directives and within them, but for those of the request.
+pub(super) fn targets(directives: &[Directive]) -> Vec<String> {
+    let mut found = Vec::new();
+    for directive in directives {
+        if directive.name == "try_files" {
+            let words = directive.arguments.iter().map(|word| word.split('?').next().unwrap_or_default());
+            let words = words.filter(|word| !word.starts_with(['@', '=']) && !matches!(*word, "" | "$uri" | "$uri/"));
+            found.extend(words.map(str::to_owned));
+        }
+        found.extend(targets(directive.block.as_deref().unwrap_or_default()));
+    }
+    found
+}
+
+/// Whether one of `all` that is not of the location itself may lead to paths of its `pattern`.
+pub(super) fn leads_to(all: &[String], location: &Directive, pattern: &Pattern) -> bool {
+    let mut others = all.to_vec();
+    for own in targets(std::slice::from_ref(location)) {
+        if let Some(at) = others.iter().position(|one| *one == own) {
+            others.swap_remove(at);
+        }
+    }
+    others.iter().any(|word| may_fit(word, pattern))
+}
+
+fn may_fit(word: &str, pattern: &Pattern) -> bool {
+    let Some(first) = word.find('$') else {
+        return match pattern {
+            Pattern::Exact(path) => word == path,
+            Pattern::Prefix(prefix) => word.starts_with(prefix.as_str()),
+            Pattern::Regex(text) => compile(text).is_ok_and(|regex| regex.is_match(word.as_bytes())),
+            Pattern::Glob(_) => true,
+        };
+    };
+    let last = word.rfind('$').map_or("", |at| &word[at + 1..]);
+    let end = last.strip_prefix('{').map_or_else(
+        || last.trim_start_matches(|one: char| one.is_ascii_alphanumeric() || one == '_'),
+        |inner| inner.split_once('}').map_or("", |(_, end)| end),
+    );
+    match pattern {
+        Pattern::Exact(path) => path.starts_with(&word[..first]) && path.ends_with(end),
+        // A path that does not begin so does with what is put behind it.
+        Pattern::Prefix(prefix) if word == format!("$uri{end}") => {
+            (1..=end.len()).any(|length| end.get(..length).is_some_and(|end| prefix.ends_with(end)))
+        }
+        Pattern::Prefix(prefix) => prefix.starts_with(&word[..first]) || word[..first].starts_with(prefix.as_str()),
+        Pattern::Regex(_) | Pattern::Glob(_) => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::asked::Asked;
+    use crate::{Files, nginx};
+
+    #[test]
+    fn a_refusal_where_try_leads_to_counts_for_what_leads_there() {
+        let files = Files { read: &|_| Err("no such file".into()), list: &|_| Vec::new() };
+        for (tries, location, path, is_refused) in [
+            ("$uri /f.html", "= /f.html", "/x", true),
+            ("$uri /f.html", "~ \\.html$", "/x", true),
+            ("$uri /in/f.html?a", "/in/", "/x", true),
+            ("$uri $uri.html", "~ \\.html$", "/x", true),
+            ("$uri /a$uri", "/a/", "/x", true),
+            ("$uri $uri/i.html", "/in/", "/in", true),
+            ("$uri $uri/ /f.html", "= /g.html", "/x", false),
+            ("$uri $uri/ =404", "/in/", "/x", false),
+            ("$uri $uri.html", "/in/", "/x", false),
+        ] {
+            let refusal = "if ($http_x = \"1\") { return 403; }";
+            let text = format!(
+                "server {{ root /srv; location / {{ try_files {tries}; }} location {location} {{ {refusal} }} }}"
+            );
+            let text = nginx(&text, files).unwrap_or_else(|note| panic!("{text}: {note:?}")).text;
+            let asked = Asked { fields: "X: 1\r\n", ..Asked::of(path) };
+            assert_eq!(asked.answer(&text, "") == "nothing", is_refused, "{tries} {location} {path}: {text}");
+            assert_ne!(Asked::of(path).answer(&text, ""), "nothing", "{tries} {location} {path}: {text}");
+        }
+        // Its own files are asked for where it is.
+        let text = "server { root /srv; location / { if ($http_x = \"1\") { return 403; } try_files $uri /i.html; } \
+                    location /api/ { proxy_pass http://127.0.0.1:1; } }";
+        let text = nginx(text, files).unwrap().text;
+        assert!(text.contains("path = \"/*\""), "{text}");
+    }
+}
