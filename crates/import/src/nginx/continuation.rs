@@ -35,6 +35,12 @@ pub(super) fn tries_folders(block: &[Directive]) -> bool {
     block.iter().any(|one| one.name == "try_files" && one.arguments.iter().any(|path| path.ends_with('/')))
 }
 
+/// Whether an application answers where neither a file nor a folder is, somewhere in a server.
+pub(super) fn goes_on_from_folders(server: &[Directive]) -> bool {
+    let mut blocks = server.iter().filter_map(|one| one.block.as_deref());
+    is_behind_files(server) && tries_folders(server) || blocks.any(goes_on_from_folders)
+}
+
 /// Expands the block of one server.
 fn server(block: &mut Vec<Directive>) {
     let named = |one: &Directive| one.name == "location" && one.argument(0).starts_with('@');

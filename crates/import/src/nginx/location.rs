@@ -318,18 +318,23 @@ fn index_files(scope: &Scope, asks_applications: bool) -> Vec<String> {
     said.into_iter().chain(scripts).filter(|name| asks_applications || !is_program(name)).collect()
 }
 
-/// Has no folder be answered with an index file that is refused by its own path.
-pub(super) fn keep_indexes(server: &[Directive], scope: &Scope, asks_applications: bool, site: &mut Site) {
+/// Has no folder be answered with an index file that is refused by its own path. Whether one is not answered at all.
+pub(super) fn keep_indexes(server: &[Directive], scope: &Scope, asks_applications: bool, site: &mut Site) -> bool {
     let names = index_files(scope, asks_applications);
+    let (goes_on, mut is_shut) = (continuation::goes_on_from_folders(server), false);
     for (number, (folders, refused)) in source::refused_indexes(server, &names).into_iter().enumerate() {
         let kept: Vec<&str> = names.iter().map(String::as_str).filter(|name| !refused.contains(name)).collect();
         // No file is called so.
         let kept = if kept.is_empty() { vec!["no-index"] } else { kept };
         let priority = INDEX_PRIORITY - i32::try_from(number).unwrap_or(0);
         let matches = format!("{{ regex = {} }}", quoted(&folders));
-        let keys = vec![("match", matches), ("priority", priority.to_string()), ("index", list(&kept))];
+        // An application would be asked in the place of the folder.
+        let does = if goes_on { ("respond", "404".to_owned()) } else { ("index", list(&kept)) };
+        let keys = vec![("match", matches), ("priority", priority.to_string()), does];
         site.routes.push(Route { line: site.line, keys });
+        is_shut |= goes_on;
     }
+    is_shut
 }
 
 /// Beyond that of all locations.

@@ -441,7 +441,10 @@ fn server(line: usize, directives: &[Directive], outer: &Scope, draft: &mut Draf
     }
     push_action(line, &action, &mut site);
     location::refuse_behind_scripts(&mut read, &mut site, draft);
-    location::keep_indexes(directives, &scope, asks_applications, &mut site);
+    if location::keep_indexes(directives, &scope, asks_applications, &mut site) {
+        let why = "it is answered with 404, where an application answers what is not there";
+        draft.lose(line, format!("a folder of which an index file is refused: {why}"));
+    }
     for one in &read {
         push_location(one, &read, &scope, (runs_scripts, asks_applications), &mut site, draft);
     }

@@ -1,8 +1,8 @@
 //! Paths that `try_files` of nginx leads to.
 //!
 //! Owns: which locations may be come to so from another one ([`leads_to`]). nginx looks for the location of such a path
-//! anew, with what it refuses; here a file that is tried is judged by `access` alone. Guarantees: no such location is
-//! missed; one more may be taken for one. Pure.
+//! anew, with what it refuses; here what the path of a tried file is rewritten to under a condition is not looked at.
+//! Guarantees: no such location is missed; one more may be taken for one. Pure.
 
 use lamna_config::route::pattern::{Pattern, compile};
 
@@ -91,5 +91,21 @@ mod tests {
                     location /api/ { proxy_pass http://127.0.0.1:1; } }";
         let text = nginx(text, files).unwrap().text;
         assert!(text.contains("path = \"/*\""), "{text}");
+    }
+
+    #[test]
+    fn a_folder_of_which_the_index_file_is_refused_is_none_of_an_application() {
+        let files = Files { read: &|_| Err("no such file".into()), list: &|_| Vec::new() };
+        let place = |tries: &str, path: &str| {
+            let text = format!(
+                "server {{ root /srv; location / {{ try_files {tries} @app; }} location @app {{ proxy_pass http://127.0.0.1:1; }} \
+                 location = /index.html {{ return 403; }} }}"
+            );
+            let text = nginx(&text, files).unwrap_or_else(|note| panic!("{text}: {note:?}")).text;
+            Asked::of(path).answer(&text, "")
+        };
+        assert_eq!(place("$uri $uri/", "/"), "nothing");
+        assert_eq!(place("$uri $uri/", "/x/"), "file $path, else application");
+        assert_eq!(place("$uri", "/"), "file $path, else application");
     }
 }
