@@ -289,8 +289,7 @@ impl Draft {
             notes.sort();
             notes.dedup();
         }
-        // The first site answers for hosts that no site names: beside it, one without names has requests without a
-        // host.
+        // The first site answers for hosts that no site names: beside it, one without names has those without a host.
         self.sites.sort_by_key(|site| !site.is_default);
         if self.sites.first().is_some_and(|first| !first.hosts.is_empty()) {
             let (kept, nameless) = std::mem::take(&mut self.sites).into_iter().partition(|site| !site.hosts.is_empty());

@@ -376,7 +376,7 @@ fn lies(one: &Part<'_>, later: &Part<'_>) -> Lies {
 /// Access as the sections so far say it.
 struct Standing<'s, 'd> {
     part: &'s Part<'d>,
-    /// Rules of the section itself, and with those of what is around it.
+    /// The words of the section itself; and `said`: with those around it.
     own: access::Said<'d>,
     said: access::Said<'d>,
     whole: Let,

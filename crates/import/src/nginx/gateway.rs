@@ -1,5 +1,4 @@
-//! Applications of nginx: `upstream`, `proxy_pass`, `fastcgi_pass`, `uwsgi_pass` and `scgi_pass`, and what stands beside
-//! them.
+//! Applications of nginx: `upstream`, `proxy_pass`, `fastcgi_pass`, `uwsgi_pass`, `scgi_pass`, and what stands beside.
 //!
 //! Owns: which of them mean the same here, and words for the others. nginx tells an application another `Host` than the
 //! client's unless it is told to, and puts what stands behind the address in place of what the location begins with.
