@@ -547,7 +547,7 @@ impl Rules<'_> {
         match matching::said(&literals) {
             Ok(None) => {}
             Ok(Some(matches)) => self.push(line.line, matches, keys),
-            Err(why) if !why.is_of_request && !(restricts && is_usual(&literals)) => {
+            Err(why) if !(why.is_of_request || restricts && is_usual(&literals)) => {
                 draft.lose(line.line, format!("`{}`: {}", line.text(), why.why));
             }
             Err(why) => {
