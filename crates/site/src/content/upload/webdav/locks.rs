@@ -3,7 +3,8 @@
 //! Owns: [`Lock`], the table of a root's locks, and which of them stand in the way of a change. Guarantees: all
 //! processes and all engines see the same locks, and a restart or an upgrade keeps them; a reader sees the table as one
 //! change left it; locks are bounded in number and in bytes, in all, for each network and in what is told of one place,
-//! and in time; what has expired counts no more; no table is written that would not be read. The directory is there only as long as there are locks. Knows no requests.
+//! and in time; what has expired counts no more; no table is written that would not be read. The directory is there
+//! only as long as there are locks. Knows no requests.
 //!
 //! A lock is of the place that a path leads to: a link to a folder leads to the locks of that folder.
 

@@ -1,7 +1,8 @@
 //! DELETE where WebDAV is spoken (RFC 4918 9.6): folders go with all that is in them.
 //!
-//! Owns: [`Remove`]. Guarantees: each entry goes by a verdict on all its paths, and a folder that is the root of an alias
-//! stays; what stays is named in the answer (207), but for what the client may not read. Single files and empty folders are those of [`super::super::delete`].
+//! Owns: [`Remove`]. Guarantees: each entry goes by a verdict on all its paths, and a folder that is the root of an
+//! alias stays; what stays is named in the answer (207), but for what the client may not read. Single files and empty
+//! folders are those of [`super::super::delete`].
 
 use lamna_proto::exchange::program::{Holds, Input, Next, Program, StepResult};
 use lamna_proto::parse::path;

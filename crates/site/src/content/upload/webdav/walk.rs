@@ -1,8 +1,8 @@
 //! Through a tree of folders, entry by entry, with an open folder for each level.
 //!
 //! Owns: [`Walk`]. Guarantees: nothing outside the tree is reached: links are entries and are not followed, and each
-//! folder is opened in the one that it is in; each entry is given out with all paths at which it is, those of its folder
-//! and, if it is a folder, its own; depth, names held and names read at once are bounded. Judges nothing.
+//! folder is opened in the one that it is in; each entry is given out with all paths at which it is, those of its
+//! folder and, if it is a folder, its own; depth, names held and names read at once are bounded. Judges nothing.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;

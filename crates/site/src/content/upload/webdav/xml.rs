@@ -2,8 +2,8 @@
 //!
 //! Owns: [`parse`], which reads a body, and [`Element`], which can be written again wherever it is put: each carries
 //! the namespaces that it needs. Guarantees: nothing outside of the body is read, because document types and with them
-//! entities of their own are refused; the tree is bounded in depth and in elements, and has each namespace once; what is
-//! written of names that a client chose has a bound (`*_within`). Knows no property.
+//! entities of their own are refused; the tree is bounded in depth and in elements, and has each namespace once; what
+//! is written of names that a client chose has a bound (`*_within`). Knows no property.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -336,7 +336,7 @@ impl Element {
         self.write_content_in(None, (out, usize::MAX));
     }
 
-    /// What is in it, in at most `most` bytes; none if it has more.
+    /// Its content, in at most `most` bytes; none if it has more.
     pub(super) fn content_within(&self, most: usize) -> Option<String> {
         let mut out = String::new();
         self.write_content_in(None, (&mut out, most));
