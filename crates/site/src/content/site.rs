@@ -537,9 +537,9 @@ impl Root {
         Some(open::real_path(current.as_fd()))
     }
 
-    /// All that is beneath it by rules: where the directory really is that is open for it, and where its path leads now.
-    /// These differ from the moment that another directory takes its place until that is noticed, and what is in either
-    /// has the rules of this root.
+    /// All that is beneath it by rules: where the directory really is that is open for it, and where its path leads
+    /// now. These differ from the moment that another directory takes its place until that is noticed, and what is in
+    /// either has the rules of this root.
     ///
     /// # Errors
     /// The system cannot say where one of them is.

@@ -348,7 +348,7 @@ fn a_directory_that_takes_the_place_of_a_root_has_its_rules_at_once(engine: Engi
         check(&["/data/own/d.txt", "/data/own/e.txt", "/data/two/c.txt", "/data/now/c.txt"], round);
         std::thread::sleep(std::time::Duration::from_millis(1200));
     }
-    assert_eq!(ask(&server, "GET", "/own/d.txt", &format!("{TOKEN}"), "").content, b"new");
+    assert_eq!(ask(&server, "GET", "/own/d.txt", TOKEN, "").content, b"new");
     server.finish();
 }
 
