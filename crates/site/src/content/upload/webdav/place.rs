@@ -38,14 +38,12 @@ const TOO_MANY: Refused = Refused(507, "There are too many locks, in all or of y
 struct Tables(Vec<(Option<Vec<u8>>, Vec<Lock>)>);
 
 impl Tables {
-    /// Those of the root of `path`; none if they cannot be read.
-    fn at(&mut self, target: &ChangeTarget, path: &[u8]) -> &[Lock] {
-        let (root, _) = target.site().root_of(path);
-        let prefix = target.site().roots().find(|(_, own)| std::ptr::eq(*own, root)).map(|(prefix, _)| prefix);
+    /// Those of the root with this prefix, which `read` reads.
+    fn at(&mut self, prefix: Option<&[u8]>, read: impl FnOnce() -> Vec<Lock>) -> &[Lock] {
         let at = match self.0.iter().position(|(known, _)| known.as_deref() == prefix) {
             Some(at) => at,
             None => {
-                self.0.push((prefix.map(<[u8]>::to_vec), target.locks_at(path).unwrap_or_default()));
+                self.0.push((prefix.map(<[u8]>::to_vec), read()));
                 self.0.len() - 1
             }
         };
@@ -160,7 +158,11 @@ impl ChangeTarget {
         let bare = path.strip_suffix(b"/").unwrap_or(path);
         match predicate {
             Predicate::IsLocked(token) => {
-                let locks = tables.at(self, path);
+                let site = self.site();
+                let root = site.root_of(path).0;
+                let prefix = site.roots().find(|(_, own)| std::ptr::eq(*own, root)).map(|(prefix, _)| prefix);
+                // What cannot be read is no lock that a condition is about.
+                let locks = tables.at(prefix, || self.locks_at(path).unwrap_or_default());
                 let mut named = locks.iter().filter(|lock| lock.token == token).peekable();
                 named.peek().is_some() && {
                     let place = self.place(bare);
@@ -227,5 +229,23 @@ impl ChangeTarget {
             file_state::Kind::Regular if !path.ends_with(b"/") => Ok((opened, false, stamp)),
             _ => Err(super::NOTHING),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_locks_of_a_root_are_read_once_for_all_conditions() {
+        let (mut tables, reads) = (Tables::default(), std::cell::Cell::new(0));
+        for number in 0..64 {
+            let prefix = [&b"/"[..], b"/files/"][number % 2];
+            tables.at(Some(prefix), || {
+                reads.set(reads.get() + 1);
+                Vec::new()
+            });
+        }
+        assert_eq!(reads.get(), 2);
     }
 }
