@@ -218,7 +218,8 @@ fn is_name(host: &str) -> bool {
     };
     let name = host.strip_suffix('.').unwrap_or(host);
     let last = name.rsplit('.').next().unwrap_or_default();
-    let is_number = last.bytes().all(|byte| byte.is_ascii_digit()) || last.starts_with("0x");
+    let is_number = last.bytes().all(|byte| byte.is_ascii_digit())
+        || last.get(..2).is_some_and(|begin| begin.eq_ignore_ascii_case("0x"));
     name.len() <= 253 && name.split('.').all(is_label) && !is_number
 }
 
@@ -297,6 +298,8 @@ mod tests {
             ("a b:1", "not an address"),
             ("127.1:1", "not an address"),
             ("0x7f.0x1:1", "not an address"),
+            ("0X7F.1:1", "not an address"),
+            ("http://0X", "not an address"),
             ("unix:", "path of the socket"),
         ] {
             let error = read(text).unwrap_err().to_string();
