@@ -420,23 +420,33 @@ fn a_file_is_not_sent_for_another_path_where_a_route_answers_otherwise(engine: E
         [[site.route]]\nmatch = \"/nowhere/*\"\nrewrite = \"/.denied\"\n\
         [[site.route]]\nmatch = { path = \"/some/*\", header = { X-Bad = true } }\nrespond = 403\n\
         [[site.route]]\nmatch = { path = \"/open/*\", header = { X-Bad = true } }\nrespond = 403\n\
+        [[site.route]]\nmatch = { path = \"/part/*\", header = { X-Bad = true } }\nrewrite = \"/.denied\"\n\
+        [[site.route]]\nmatch = \"/parted/*\"\nrewrite = \"/part/$1\"\n\
         [[site.route]]\nmatch = \"*.cgi\"\ncgi = true\n\
         [[site.route]]\nmatch = \"/try/*\"\ntry = [\"/secret/$1\"]\n\
         [[site.route]]\nmatch = \"/rewrite/*\"\nrewrite = \"/nowhere/$1\"\n\
         [[site.route]]\nmatch = \"/led/*\"\nrewrite = \"/some/$1\"\n";
-    let names = ["secret/a.txt", "nowhere/a.txt", "some/a.txt", "open/a.txt", "open/index.html"];
+    let names = ["secret/a.txt", "nowhere/a.txt", "some/a.txt", "part/a.txt", "open/a.txt", "open/index.html"];
     let launch = names.iter().fold(Launch::new(engine).config(config), |launch, name| launch.file(name, "the file"));
     let launch = launch.file("secret/run.cgi", script);
     fs::set_permissions(launch.site().join("secret/run.cgi"), fs::Permissions::from_mode(0o755)).unwrap();
     let server = launch.start();
     for _ in 0..2 {
-        for path in ["/secret/a.txt", "/nowhere/a.txt", "/try/a.txt", "/try/run.cgi", "/rewrite/a.txt", "/led/a.txt"] {
+        for path in [
+            "/secret/a.txt",
+            "/nowhere/a.txt",
+            "/try/a.txt",
+            "/try/run.cgi",
+            "/rewrite/a.txt",
+            "/led/a.txt",
+            "/parted/a.txt",
+        ] {
             let answer = server.connect().get(path).unwrap();
             let content = String::from_utf8_lossy(&answer.content).into_owned();
             assert!(answer.status >= 400, "{path}: {}", answer.status);
             assert!(!content.contains("the file") && !content.contains("the script"), "{path}: {content}");
         }
-        for path in ["/open/a.txt", "/open/", "/some/a.txt"] {
+        for path in ["/open/a.txt", "/open/", "/some/a.txt", "/part/a.txt"] {
             assert_eq!(server.connect().get(path).unwrap().status, 200, "{path}");
         }
     }

@@ -179,8 +179,9 @@ fn check(order: &MaintenanceOrder) -> Result<(), String> {
 /// The name of the site that has this host, or this place in the configuration.
 fn site_of(name: &str, sites: &[SiteSettings]) -> Result<String, String> {
     let labels = || sites.iter().zip(1..).map(|(site, number)| site.label(number));
-    let is_meant =
-        |(site, label): &(&SiteSettings, String)| label == name || site.hosts.iter().any(|host| host == name);
+    let is_meant = |(site, label): &(&SiteSettings, String)| {
+        label == name || site.hosts.iter().any(|host| host.eq_ignore_ascii_case(name))
+    };
     let found = sites.iter().zip(labels()).find(is_meant).map(|(_, label)| label);
     found.ok_or_else(|| {
         let names: Vec<String> = labels().collect();
@@ -217,7 +218,7 @@ mod tests {
             maintenance(&settings, &state).into_iter().map(|one| (one.site, one.on)).collect()
         };
         assert_eq!(on(), [("b.test".to_owned(), true)]);
-        let told = order_maintenance(&order("www.a.test", true), &settings, &state).unwrap();
+        let told = order_maintenance(&order("WWW.a.test", true), &settings, &state).unwrap();
         assert_eq!(told, "a.test: on, by order; the page for 503, Retry-After 300 s");
         order_maintenance(&order("b.test", false), &settings, &state).unwrap();
         assert_eq!(on(), [("a.test".to_owned(), true), ("b.test".to_owned(), false)]);

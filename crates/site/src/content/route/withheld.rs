@@ -24,7 +24,9 @@ impl Routes {
         let ids = self.matcher.by_path(to);
         let applies = |id: &RouteId| self.matcher.route(*id).conditions.is_empty() || from.matched.contains(id);
         let refuses = |id: &RouteId| {
-            let is_refusal = matches!(&self.matcher.route(*id).respond, Switch::Set(respond) if respond.status >= 400);
+            let route = self.matcher.route(*id);
+            let is_refusal = matches!(&route.respond, Switch::Set(respond) if respond.status >= 400)
+                || matches!(&route.rewrite, Switch::Set(template) if leads_nowhere(template));
             is_refusal && !from.failed.contains(id)
         };
         let certain = ids.iter().copied().filter(applies);
@@ -33,8 +35,11 @@ impl Routes {
     }
 }
 
+fn leads_nowhere(template: &Template) -> bool {
+    path::is_hidden(template.text().as_bytes())
+}
+
 /// Whether no file is sent where `rules` apply, whatever there is.
 pub(super) fn withholds(rules: &Rules) -> bool {
-    let leads_nowhere = |template: &Template| path::is_hidden(template.text().as_bytes());
     rules.respond.is_some() || rules.rewrite.as_ref().is_some_and(|(template, _)| leads_nowhere(template))
 }
