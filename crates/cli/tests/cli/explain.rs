@@ -20,8 +20,10 @@ fn a_url_is_explained_by_the_configuration_without_a_server() {
     }
     let (code, said, errors) = explain("http://b.example/");
     assert_eq!(errors, "", "no client has asked, and nothing is reported");
-    assert!(code == 0 && said.contains("site     a.example: no site has the host `b.example`"), "{said}");
-    assert!(said.contains("403 Forbidden") && said.contains("`browse` is off"), "{said}");
+    let answers = "site     2: no site has the host `b.example`: the site without hosts answers";
+    assert!(code == 0 && said.contains(answers) && said.contains("200 OK"), "{said}");
+    let (code, said, _) = explain("http://a.example/");
+    assert!(code == 0 && said.contains("403 Forbidden") && said.contains("`browse` is off"), "{said}");
     let (code, said, _) = outcome(&directory, &["explain", "/ä c.txt", "www", "--json"]);
     assert!(code == 0 && said.contains("\"status\":404") && said.contains("there is `ä b.txt`"), "{said}");
 }

@@ -164,10 +164,11 @@ pub fn cache_state(sites: &Sites, store: &Store, asked: &Asked, now_ms: u64) -> 
 
 /// Why a request with this `host`, without its port, is for `site`.
 pub fn why_site(settings: &Settings, site: &Site, host: Option<&str>) -> String {
-    let first = "the first site answers";
+    let answers =
+        if site.settings.hosts.is_empty() { "the site without hosts answers" } else { "the first site answers" };
     match host {
         _ if settings.sites.len() == 1 => "there is no other".to_owned(),
-        None => format!("no host is named: {first}"),
+        None => format!("no host is named: {answers}"),
         Some(host) => {
             let bare = host.trim_end_matches('.').to_ascii_lowercase();
             let is_exact = |name: &&String| **name == bare;
@@ -175,7 +176,7 @@ pub fn why_site(settings: &Settings, site: &Site, host: Option<&str>) -> String 
             let hosts = &site.settings.hosts;
             match hosts.iter().find(is_exact).or_else(|| hosts.iter().find(is_wild)) {
                 Some(name) => format!("`{name}` is among its hosts"),
-                None => format!("no site has the host `{bare}`: {first}"),
+                None => format!("no site has the host `{bare}`: {answers}"),
             }
         }
     }
