@@ -419,9 +419,10 @@ fn answer_in_maintenance(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> 
     if context.maintenance.is_none(state) || asked.requested.is_again {
         return Outcome::Next;
     }
-    let rules = context.rules(asked);
     let found = context.maintenance.of(asked.site.index, &context.shared.sites, state);
     let Some(found) = found.filter(|found| found.concerns(asked.client())).cloned() else { return Outcome::Next };
+    // Requests to other sites need none.
+    let rules = context.rules(asked);
     add(&context.work.requests_in_maintenance, 1);
     let of = (asked.site.index, rules.number, context.maintenance.version());
     let kept = context.unavailable.take().filter(|(other, _)| *other == of);
