@@ -164,10 +164,13 @@ fn worker_processes_learn_by_themselves_and_begin_with_what_the_first_has_kept()
     let server = launch(CO_AMPED, "hints = true").start();
     visit(&server, 4 * VISITS);
     wait_for_observations(&server, 12 * VISITS as u64);
-    let server = launch(CO_AMPED, "hints = true").from(server.into_directory()).start();
-    // Both begin with the same three, or with nothing if the first has served nobody.
-    let urls = figure(&server, "urls");
-    assert!([0, 6].contains(&urls), "{urls}");
+    let directory = server.into_directory();
+    let kept = fs::read(directory.path().join("hints.table")).expect("the first process keeps what it knows");
+    // The kernel chose which process took a connection: the first may have served nobody.
+    let known = if kept.windows(10).any(|bytes| bytes == b"/style.css") { 3 } else { 0 };
+    let server = launch(CO_AMPED, "hints = true").from(directory).start();
+    // The sum is of both processes, and one of them serves before the other has begun.
+    eventually("both begin with what was kept", PATIENCE, || (figure(&server, "urls") == 2 * known).then_some(()));
 }
 
 fn what_is_likely_next_is_read_ahead_of_requests(engine: Engine) {
