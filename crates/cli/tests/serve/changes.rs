@@ -4,9 +4,9 @@ use std::fs;
 
 use rustix::process::Signal;
 
-use crate::client::{PATIENCE, Response};
+use crate::client::{Client, PATIENCE, Response};
 use crate::control::{ctl, get, hello, runtime, text};
-use crate::engine::{AMPED, AMPED_WITH_HELPER_PROCESSES, CO_AMPED, THREAD_POOL};
+use crate::engine::{AMPED, AMPED_WITH_HELPER_PROCESSES, CO_AMPED, Engine, THREAD_POOL, for_engines};
 use crate::server::{Launch, eventually};
 
 #[test]
@@ -229,6 +229,44 @@ fn a_reload_opens_the_log_again_and_a_bad_file_changes_nothing_and_says_why() {
         assert_eq!(server.connect().get("/hello.txt").unwrap().status, 200);
         server.finish();
     }
+}
+
+for_engines!([
+    mp = MP,
+    co_amped = CO_AMPED,
+    amped = AMPED,
+    proactor = PROACTOR,
+    pipelined = PIPELINED,
+    thread_pool = THREAD_POOL,
+] => [
+    a_request_after_a_reload_or_an_upgrade_is_answered_by_what_holds_then,
+]);
+
+/// Also where the processes that served go on with what they have begun.
+fn a_request_after_a_reload_or_an_upgrade_is_answered_by_what_holds_then(engine: Engine) {
+    const ROUNDS: usize = 6;
+    let config = |round: usize| {
+        format!("[[site]]\nroot = \"site\"\n[[site.route]]\nmatch = \"/*\"\nrespond = {{ text = \"{round}\" }}\n")
+    };
+    let server = Launch::new(engine).config(&config(0)).start();
+    let (runtime, address) = (runtime(&server), server.address());
+    let file = server.directory().join("lamna.toml");
+    let listening = fs::read_to_string(&file).unwrap().replace(&config(0), "");
+    for round in 1..=ROUNDS {
+        let mut before: Vec<_> = (0..4).map(|_| Client::connect(address)).collect();
+        for client in &mut before {
+            assert_eq!(*client.get("/").unwrap().content, *(round - 1).to_string().as_bytes());
+        }
+        fs::write(&file, format!("{listening}{}", config(round))).unwrap();
+        let order = if round % 3 == 0 { "upgrade" } else { "reload" };
+        let done = ctl(&runtime, &[order]);
+        assert_eq!(done.code, Some(0), "{done:?}");
+        let said: Vec<_> = (0..32).map(|_| text(&Client::connect(address).get("/").unwrap())).collect();
+        assert_eq!(said, vec![round.to_string(); 32], "after {order}");
+        let said: Vec<_> = before.iter_mut().map(|client| text(&client.get("/").unwrap())).collect();
+        assert_eq!(said, vec![round.to_string(); 4], "on connections from before {order}");
+    }
+    ctl(&runtime, &["drain"]);
 }
 
 /// The column `reload` of a key in the manual.

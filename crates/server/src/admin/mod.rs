@@ -59,7 +59,7 @@ pub struct Admin {
 
 #[derive(Debug)]
 struct Open {
-    /// One; or TCP, and the Unix socket that `lamna ctl` finds.
+    /// One; or TCP, and the Unix socket that `lamna ctl` finds. None once they are another process's.
     listeners: Vec<Listener>,
     keys: Keys,
     /// Knows of the listeners and of every visit. Edge-triggered: what it reports is looked at in full.
@@ -152,12 +152,18 @@ impl Admin {
         self.open.as_ref().map_or(&[], |open| &open.listeners)
     }
 
-    /// Leaves the sockets, and what goes with them, to another process.
-    pub(crate) fn retire(&mut self) {
-        if let Some(mut open) = self.open.take() {
-            open.listeners.iter().for_each(Listener::leave_file);
+    /// Leaves the sockets, and what goes with them, to another process. Visits stay, for the last answers.
+    pub(crate) fn leave(&mut self) {
+        if let Some(open) = &mut self.open {
+            open.listeners.drain(..).for_each(|listener| listener.leave_file());
             open.keys.token.iter_mut().for_each(Token::leave_file);
         }
+    }
+
+    /// Ends here, for a process that has taken the place of this one or goes on without it.
+    pub(crate) fn retire(&mut self) {
+        self.leave();
+        self.open = None;
     }
 
     /// Where it is.

@@ -202,7 +202,11 @@ pub(crate) trait Body {
     /// Gives all connections to the process at the other end of `sender`, if that `takes_connections`.
     fn leave_to(&mut self, sender: &Arc<Sender>, takes_connections: bool);
 
-    /// How long that may take.
+    /// Waits until no request that arrives is answered here any more, for `time_max` at most: until then, some are
+    /// answered here although another process serves.
+    fn await_leaving(&mut self, _time_max: Duration) {}
+
+    /// How long leaving may take.
     fn leaving_time_max(&self, takes_connections: bool) -> Option<Duration>;
 
     /// Takes no more connections and finishes those that there are, as soon as everything is here that is to be

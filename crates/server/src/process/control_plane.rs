@@ -24,7 +24,7 @@ use crate::process::error::ServeError;
 use crate::process::messages::{
     announce, report_cut, report_draining, report_not_succeeded, report_not_upgraded, report_succession,
 };
-use crate::process::orders::{ControlChannel, Order, Orders};
+use crate::process::orders::{ControlChannel, Order, Orders, Report};
 use crate::process::renewal::Renewal;
 use crate::process::sd_notify::Watchdog;
 use crate::process::upgrade::{self, Purpose, Succession, Successor};
@@ -33,6 +33,9 @@ use crate::process::upgrade::{self, Purpose, Succession, Successor};
 const SUCCESSION_POLL: Duration = Duration::from_millis(10);
 /// How long the workers of the process before this one may take what has connected to an address that is named no more.
 const LAST_LOOK: Duration = Duration::from_secs(1);
+/// How long administrators wait for workers that have not heard yet that another process serves. They hear it at once,
+/// unless they are stopped.
+const HEARING_TIME_MAX: Duration = Duration::from_secs(1);
 /// How much longer a worker process drains than it should: its supervisor ends it in time, and says what was cut.
 const SUPERVISED_PATIENCE: Duration = Duration::from_secs(1);
 
@@ -257,6 +260,7 @@ impl ControlPlane {
                 if let Some(handover_target) = handover_target.filter(|_| !self.phase.is_stopping()) {
                     self.begin_to_leave(true, body);
                     body.leave_to(&Arc::new(Sender::new(handover_target)), true);
+                    self.orders.report(&Report::Leaving);
                 }
             }
             Order::Drain => match self.phase {
@@ -276,7 +280,8 @@ impl ControlPlane {
 // Leaving the place to another process (docs/upgrade.md).
 impl ControlPlane {
     /// If another process has taken the place of this one, leaves it to it: first the files of sockets and the
-    /// endpoint, then orders, then connections. True if that has just happened.
+    /// endpoint, then orders, then connections. Administrators hear of it last: a request that they send then is
+    /// answered by the other process. True if that has just happened.
     fn look_at_succession(&mut self, body: &mut dyn Body) -> bool {
         let successor = match self.succession.look() {
             None => return false,
@@ -292,13 +297,16 @@ impl ControlPlane {
             body.carry_out(Order::Supersede, &mut self.orders);
         }
         self.begin_to_leave(successor.takes_connections, body);
-        // Some may wait to hear of it.
-        self.with_admin_service(body, |admin, service| admin.handle(service));
-        self.administration.iter_mut().for_each(|one| one.admin.retire());
+        self.administration.iter_mut().for_each(|one| one.admin.leave());
         body.listeners().iter().for_each(|listener| listener.leave_file());
         self.orders.leave();
         successor.confirm();
         body.leave_to(&successor.sender, successor.takes_connections);
+        if successor.takes_connections {
+            body.await_leaving(HEARING_TIME_MAX);
+        }
+        self.with_admin_service(body, |admin, service| admin.handle(service));
+        self.administration.iter_mut().for_each(|one| one.admin.retire());
         self.successor = Some(successor);
         true
     }

@@ -57,6 +57,8 @@ pub enum Report {
     },
     /// Another process serves in its place: its id.
     Succeeded(u32),
+    /// It answers no request that arrives from now on: it has begun to hand its connections over.
+    Leaving,
 }
 
 /// Where orders come from.
@@ -140,6 +142,11 @@ impl Orders {
     /// Whether there is a supervisor, who speaks to the administrator for this process.
     pub fn have_supervisor(&self) -> bool {
         self.supervisor.is_some()
+    }
+
+    /// Makes a report to the supervisor, if there is one.
+    pub(crate) fn report(&self, report: &Report) {
+        self.supervisor.iter().for_each(|supervisor| supervisor.report(report));
     }
 
     /// Waits for an order, for one of `others` to become readable, or for the end of `timeout`.
@@ -340,6 +347,7 @@ const READY: u8 = b'r';
 const FAILED: u8 = b'f';
 const FORBIDDEN: u8 = b'p';
 const SUCCEEDED: u8 = b's';
+const LEAVING: u8 = b'l';
 
 impl Report {
     fn encode(&self) -> Vec<u8> {
@@ -350,6 +358,7 @@ impl Report {
                 [&[kind], cause.as_bytes()].concat()
             }
             Report::Succeeded(process) => [&[SUCCEEDED][..], &process.to_le_bytes()].concat(),
+            Report::Leaving => vec![LEAVING],
         }
     }
 
@@ -362,6 +371,7 @@ impl Report {
             FAILED => Some(Report::Failed { cause: cause(), permission: false }),
             FORBIDDEN => Some(Report::Failed { cause: cause(), permission: true }),
             SUCCEEDED => Some(Report::Succeeded(u32::from_le_bytes(rest.try_into().ok()?))),
+            LEAVING => Some(Report::Leaving),
             _ => None,
         }
     }
@@ -426,6 +436,7 @@ mod tests {
         for report in [
             Report::Ready,
             Report::Succeeded(7),
+            Report::Leaving,
             Report::Failed { cause: "no such directory".to_owned(), permission: true },
         ] {
             worker.report(&report);

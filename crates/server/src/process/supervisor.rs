@@ -141,6 +141,7 @@ impl<'a> Supervisor<'a> {
             Report::Ready => self.shared_metrics.scoreboard.set_short(false),
             // A worker is succeeded with its supervisor only.
             Report::Succeeded(_) => {}
+            Report::Leaving => self.workers[slot].iter_mut().for_each(|worker| worker.has_left = true),
             Report::Failed { .. } if !phase.is_serving() => {}
             Report::Failed { cause, .. } if self.is_ready || self.staff_without(slot) > 0 => {
                 // What others have, this one could not get: it is not replaced before more are needed.
@@ -243,7 +244,7 @@ impl Supervisor<'_> {
             self.shared_metrics.scoreboard.score(slot).clear();
         }
         let (process, line) = (forked?, ends.0.take().ok_or(Errno::PIPE)?);
-        Ok(Worker { process, line, started: Instant::now(), leaving: false })
+        Ok(Worker { process, line, started: Instant::now(), leaving: false, has_left: false })
     }
 
     /// In the new process: its life. Takes its copies of what is the supervisor's, so that nothing of that stays open.

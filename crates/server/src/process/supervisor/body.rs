@@ -12,6 +12,7 @@ use lamna_engine::worker::confinement::Confinement;
 use lamna_engine::worker::migration::transfer::Sender;
 use lamna_io::listen::Listener;
 use lamna_sys::sandbox::Kind as SandboxKind;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
 
 use super::{LOOK_INTERVAL, Supervisor};
@@ -21,6 +22,7 @@ use crate::process::messages::report_lost;
 use crate::process::orders::{Order, Orders};
 use crate::process::running_engine::SwitchError;
 use crate::process::shared_metrics::SharedMetrics;
+use crate::process::supervisor::worker::Worker;
 
 /// How long workers may take to hand their connections over, or to finish them: a process that serves one connection at
 /// a time takes the next one when it is free.
@@ -143,6 +145,21 @@ impl Body for Supervisor<'_> {
         if takes_connections {
             self.workers.iter().flatten().for_each(|worker| worker.line.order_handover(sender.as_fd()));
             self.target = Some(sender.clone());
+        }
+    }
+
+    /// Workers hear it by the lines that their reports come on. One that has ended answers nothing either.
+    fn await_leaving(&mut self, time_max: Duration) {
+        let until = Instant::now() + time_max;
+        while let Some(worker) = self.workers.iter().flatten().find(|worker| !worker.has_left) {
+            let left = until.saturating_duration_since(Instant::now());
+            let timeout = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
+            // Whatever it returns, looking tells.
+            let _ = poll(&mut [PollFd::new(&worker.line, PollFlags::IN)], Some(&timeout));
+            self.workers.iter_mut().flatten().for_each(Worker::look_for_leaving);
+            if left.is_zero() {
+                return;
+            }
         }
     }
 
