@@ -120,6 +120,9 @@ impl Stamp {
     }
 }
 
+/// When certificates are valid, by their files.
+pub type Validities = BTreeMap<PathBuf, Validity>;
+
 /// The state of the files that settings name and that are read before they are used: those of all pairs, of the
 /// authorities of clients among them alone, and pages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -127,8 +130,7 @@ pub struct FileStates {
     of_pairs: Vec<Option<Stamp>>,
     of_client_authorities: Vec<Option<Stamp>>,
     of_pages: Vec<Option<Stamp>>,
-    /// When the certificates are valid, by their files.
-    validities: BTreeMap<PathBuf, Validity>,
+    validities: Validities,
 }
 
 impl FileStates {
@@ -157,12 +159,17 @@ impl FileStates {
         self.of_client_authorities == other.of_client_authorities
     }
 
-    /// A certificate that was valid in a state before and is not now, at a time in seconds since 1970: it would take
-    /// the place of a good one.
-    pub fn worsens(&self, before: &FileStates, now: i64) -> Option<PairError> {
+    /// When the certificates in these files are valid.
+    pub fn validities(&self) -> &Validities {
+        &self.validities
+    }
+
+    /// A certificate that was valid `before` and is not now, at a time in seconds since 1970: it would take the place of
+    /// a good one.
+    pub fn worsens(&self, before: &Validities, now: i64) -> Option<PairError> {
         self.validities.iter().find_map(|(file, validity)| {
             let fault = validity.fault(now)?;
-            let was_valid = before.validities.get(file).is_some_and(|before| before.fault(now).is_none());
+            let was_valid = before.get(file).is_some_and(|before| before.fault(now).is_none());
             was_valid.then(|| PairError { file: file.clone(), words: format!("the certificate {fault}") })
         })
     }

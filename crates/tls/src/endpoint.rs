@@ -30,7 +30,7 @@ use serde::{Deserialize, Serialize};
 
 use super::alert::Failure;
 use super::automatic::{self, StateError, StateFiles};
-use super::certificates::{self, Clients, Pair, PairError, Stamp, Term};
+use super::certificates::{self, Clients, Pair, PairError, Stamp, Term, Validities};
 use super::client::{Trust, TrustError};
 use super::client_hello::ClientHello;
 use super::crypto::provider;
@@ -330,6 +330,12 @@ impl Endpoint {
             }
         }
         words
+    }
+
+    /// When the certificates from files that are served are valid.
+    pub fn validities(&self) -> Validities {
+        let sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
+        sources.iter().filter_map(Source::dated).map(|(file, validity)| (file.to_owned(), validity)).collect()
     }
 
     /// The certificates from files that are served.

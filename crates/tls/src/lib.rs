@@ -37,7 +37,7 @@ mod tests;
 pub mod tickets;
 
 pub use alert::Failure;
-pub use certificates::FileStates;
+pub use certificates::{FileStates, Validities};
 pub use crypto::offered;
 pub use endpoint::{Endpoint, FileCertificate, TlsError, check, in_files, trust_of};
 pub use negotiated::{Alpn, ClientCertificate, Negotiated, Over, Way};

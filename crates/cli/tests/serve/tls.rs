@@ -351,14 +351,16 @@ fn a_renewed_certificate_is_served_without_a_restart(engine: Engine) {
     server.finish();
 }
 
-/// Watched, at a reload, and at a reload that changes other things, in every engine.
+/// Watched, at a reload, at one that changes other things, at an upgrade, and where another engine takes worker
+/// processes.
 fn an_expired_certificate_never_replaces_a_good_one(engine: Engine) {
     let launch = Launch::new(engine).config(CERTIFIED).file("a.txt", "a");
     make_pair(launch.directory(), &["site.test"]);
-    let server = launch.start();
+    let mut server = launch.start();
     let (certificate, key) = (server.directory().join("certificate.pem"), server.directory().join("key.pem"));
-    let before = || Arc::new(config_of(&[&server.directory().join("good.pem")]));
-    fs::copy(&certificate, server.directory().join("good.pem")).unwrap();
+    let good = server.directory().join("good.pem");
+    let before = || Arc::new(config_of(&[&good]));
+    fs::copy(&certificate, &good).unwrap();
     let mut expired = rcgen::CertificateParams::new(vec!["site.test".to_owned()]).unwrap();
     (expired.not_before, expired.not_after) = (rcgen::date_time_ymd(2020, 1, 1), rcgen::date_time_ymd(2021, 1, 1));
     let signing_key = rcgen::KeyPair::generate().unwrap();
@@ -370,6 +372,16 @@ fn an_expired_certificate_never_replaces_a_good_one(engine: Engine) {
         assert!(refused.contains("certificate.pem: the certificate has expired"), "{refused}");
         assert_eq!(connect_as(&server, &before(), "site.test").get("/a.txt").unwrap().content, b"a");
     }
+    fs::write(server.directory().join("lamna.toml"), CERTIFIED).unwrap();
+    let takes_processes = if engine.architecture == "mp" { "amped" } else { "mp" };
+    for words in [&["upgrade"][..], &["arch", "set", takes_processes]] {
+        let refused = order(&server, words).unwrap_err();
+        assert!(refused.contains("certificate.pem: the certificate has expired"), "{words:?}: {refused}");
+        assert_eq!(connect_as(&server, &before(), "site.test").get("/a.txt").unwrap().content, b"a");
+    }
+    server.signal(Signal::USR2);
+    server.wait_to_hear("not upgraded, going on as before: ");
+    assert_eq!(connect_as(&server, &before(), "site.test").get("/a.txt").unwrap().content, b"a");
     server.finish();
 }
 

@@ -23,9 +23,9 @@ use lamna_site::hints::HintReport;
 use lamna_site::upstream::{self, status::PlaceStatus};
 use lamna_sys::credentials;
 use lamna_sys::metrics::counters::{Counters, TlsCounters};
+use lamna_tls::FileCertificate;
 use lamna_tls::acme;
 use lamna_tls::negotiated::{self, GROUPS, Kind, SUITES};
-use lamna_tls::{FileCertificate, FileStates};
 
 use crate::admin::api::{
     AdminApi, Arch, Change, Handshakes, Phase, Progress, ProtocolStats, Refusal, Stats, Status, TlsStats, changeable,
@@ -305,7 +305,7 @@ impl AdminService<'_> {
 
     fn begin_succession(&mut self, settings: &Settings, purpose: Purpose) -> Result<(), Refusal> {
         self.check_open()?;
-        let begun = begin_succession(self.body, self.succession, settings, purpose);
+        let begun = begin_succession(self.body, self.succession, self.start_config, settings, purpose);
         Ok(begun.inspect_err(report_not_upgraded)?)
     }
 
@@ -373,7 +373,7 @@ impl AdminService<'_> {
         }
         // What an administrator has set meanwhile was meant for now, not for what the file says. Another process reads
         // the file itself.
-        let files = self.files_of(&settings)?;
+        let files = self.start_config.files_of(self.body, &settings)?;
         let progress = self.change(&settings, Purpose::Reload(Box::new(configured.clone())))?;
         if let Progress::Done(_) = progress {
             // An engine that goes on has not looked at them.
@@ -392,17 +392,6 @@ impl AdminService<'_> {
 }
 
 impl AdminService<'_> {
-    /// The state of the files that `settings` name. Refuses a certificate that clients refuse in the place of a good
-    /// one.
-    fn files_of(&self, settings: &Settings) -> Result<FileStates, Refusal> {
-        let files = FileStates::of(settings);
-        let now = i64::try_from(lamna_sys::clock::unix_ms() / 1000).unwrap_or(i64::MAX);
-        match files.worsens(&self.start_config.files, now) {
-            Some(error) => Err(SwitchError::Start(ServeError::Tls(error.into())).into()),
-            None => Ok(files),
-        }
-    }
-
     /// The certificates from files: those that are served, where this process serves them.
     fn certificate_files(&self) -> Vec<FileCertificate> {
         match self.body.shared() {
@@ -413,7 +402,7 @@ impl AdminService<'_> {
 
     /// The configuration is as it was: what has changed is in the files that it names.
     fn take_files(&mut self, settings: Settings) -> Result<Progress, Refusal> {
-        let files = self.files_of(&settings)?;
+        let files = self.start_config.files_of(self.body, &settings)?;
         let have_changed = files != self.start_config.files;
         let read = if have_changed { "; files that it names have been read again" } else { "" };
         let done = format!("the configuration is as it was{read}; the access log has been opened again");

@@ -10,7 +10,10 @@ use lamna_config::settings::{Architecture, Settings};
 use lamna_tls::FileStates;
 
 use crate::admin::Admin;
+use crate::process::body::Body;
+use crate::process::error::ServeError;
 use crate::process::orders::ControlChannel;
+use crate::process::running_engine::SwitchError;
 
 /// Reads the configuration again, as at the start: the same file, the same command line.
 pub type Load = Box<dyn Fn() -> Result<Settings, String>>;
@@ -57,6 +60,21 @@ impl StartConfig {
         let is_the_same =
             |now: &Settings| admission::is_the_same(&self.configured, now) && self.files.judge_as(&FileStates::of(now));
         (self.load)().is_ok_and(|now| !is_the_same(&now))
+    }
+
+    /// The state of the files that `settings` name.
+    ///
+    /// # Errors
+    /// A certificate in them that clients refuse would take the place of a good one. That is one that `body` serves,
+    /// or, where processes do, one that was there when the configuration was read.
+    pub(crate) fn files_of(&self, body: &dyn Body, settings: &Settings) -> Result<FileStates, SwitchError> {
+        let files = FileStates::of(settings);
+        let served = body.shared().and_then(|shared| shared.tls.as_ref()).map(|tls| tls.validities());
+        let now = i64::try_from(lamna_sys::clock::unix_ms() / 1000).unwrap_or(i64::MAX);
+        match files.worsens(served.as_ref().unwrap_or(self.files.validities()), now) {
+            Some(error) => Err(SwitchError::Start(ServeError::Tls(error.into()))),
+            None => Ok(files),
+        }
     }
 
     /// This architecture serves, because that was chosen in the process whose place this one takes.

@@ -14,6 +14,7 @@ use lamna_engine::worker::shared::Shared;
 use lamna_io::listen::Listener;
 use lamna_sys::sandbox::Kind as SandboxKind;
 
+use crate::process::administration::StartConfig;
 use crate::process::autotune::Adapter;
 use crate::process::error::ServeError;
 use crate::process::orders::{Order, Orders};
@@ -232,17 +233,20 @@ pub(crate) trait Body {
 }
 
 /// Starts the program as it is on disk now, which is to serve with `settings` in the place of this process. What
-/// services have become while serving goes with them, unless the configuration is another one.
+/// services have become while serving goes with them, unless the configuration is another one. It would read the
+/// certificates that the files have now, so none of those may be worse than the one that is served.
 ///
 /// # Errors
 /// Why not; then everything is as it was.
 pub(crate) fn begin_succession(
     body: &dyn Body,
     succession: &mut Succession,
+    start_config: &StartConfig,
     settings: &Settings,
     purpose: Purpose,
 ) -> Result<(), SwitchError> {
     body.prepare_succession()?;
+    start_config.files_of(body, settings)?;
     let services = match purpose {
         Purpose::Reload(_) => settings.services.clone(),
         _ => body.shared_metrics().services.definitions(),

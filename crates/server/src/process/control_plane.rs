@@ -144,8 +144,8 @@ impl ControlPlane {
         }
         let may_change = self.phase.is_serving() && self.place.is_none() && !self.succession.is_begun();
         body.look(may_change);
-        if may_change && !self.orders.have_supervisor() {
-            self.renewal.look(body, &mut self.succession);
+        if let Some(administration) = self.administration.as_ref().filter(|_| may_change) {
+            self.renewal.look(body, &mut self.succession, &administration.start_config);
         }
         self.with_admin_service(body, |admin, service| admin.handle(service));
         self.look_at_succession(body);
@@ -252,7 +252,10 @@ impl ControlPlane {
                 let _ = service.reload();
             }),
             Order::Upgrade => {
-                let begun = begin_succession(body, &mut self.succession, body.settings(), Purpose::Upgrade);
+                // A worker process is not upgraded by itself.
+                let Some(Administration { start_config, .. }) = &self.administration else { return };
+                let (settings, succession) = (body.settings(), &mut self.succession);
+                let begun = begin_succession(body, succession, start_config, settings, Purpose::Upgrade);
                 begun.unwrap_or_else(|error| report_not_upgraded(&error));
             }
             Order::HandOver => {

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use lamna_io::log::errors::{self, Level};
 
+use crate::process::administration::StartConfig;
 use crate::process::body::{Body, Changed, begin_succession};
 use crate::process::upgrade::{Purpose, Succession};
 
@@ -29,7 +30,7 @@ pub(crate) struct Renewal {
 impl Renewal {
     /// Has others serve if those that do cannot reach what is to be served. To be called while no other process is
     /// about to serve.
-    pub(crate) fn look(&mut self, body: &mut dyn Body, succession: &mut Succession) {
+    pub(crate) fn look(&mut self, body: &mut dyn Body, succession: &mut Succession, start_config: &StartConfig) {
         let now = Instant::now();
         if self.due.is_some_and(|due| now < due) {
             return;
@@ -42,7 +43,7 @@ impl Renewal {
                 return;
             }
             Ok(Changed::TakesProcess) => {
-                begin_succession(body, succession, body.settings(), Purpose::Change(WHAT.to_owned()))
+                begin_succession(body, succession, start_config, body.settings(), Purpose::Change(WHAT.to_owned()))
             }
             Err(error) => Err(error),
         };
