@@ -164,8 +164,8 @@ impl FileStates {
         &self.validities
     }
 
-    /// A certificate that was valid `before` and is not now, at a time in seconds since 1970: it would take the place of
-    /// a good one.
+    /// A certificate that was valid `before` and is not now, at a time in seconds since 1970: it would take the place
+    /// of a good one.
     pub fn worsens(&self, before: &Validities, now: i64) -> Option<PairError> {
         self.validities.iter().find_map(|(file, validity)| {
             let fault = validity.fault(now)?;
