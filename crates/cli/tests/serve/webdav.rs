@@ -35,7 +35,7 @@ for_engines!(all every_architecture_speaks_webdav: [
     a_large_folder_is_told_of_whole,
     what_a_request_has_the_server_say_is_bounded,
     both_versions_of_http_have_the_same_answers,
-    a_reload_turns_it_on_and_off_and_keeps_locks,
+    a_reload_turns_it_on_and_off_and_locks_stay_over_all_changes,
     a_copy_whose_client_leaves_is_whole_or_not_there,
 ]);
 
@@ -491,7 +491,7 @@ fn both_versions_of_http_have_the_same_answers(engine: Engine) {
     server.finish();
 }
 
-fn a_reload_turns_it_on_and_off_and_keeps_locks(engine: Engine) {
+fn a_reload_turns_it_on_and_off_and_locks_stay_over_all_changes(engine: Engine) {
     let config = |webdav: bool| format!("[[site]]\nroot = \"site\"\nupload = true\nwebdav = {webdav}\n");
     let server = Launch::new(engine).file("a.txt", "a").config(&config(true)).start();
     let token = lock(&server, "/a.txt", "", EXCLUSIVE);
@@ -519,6 +519,9 @@ fn a_reload_turns_it_on_and_off_and_keeps_locks(engine: Engine) {
             assert_eq!(status(&server, "PUT", "/a.txt", "", "x"), 423, "{architecture}");
         }
     }
+    order(&server, &["upgrade"]).unwrap();
+    assert_eq!(status(&server, "PUT", "/a.txt", "", "x"), 423, "after an upgrade");
+    assert_eq!(status(&server, "LOCK", "/a.txt", &format!("If: (<{token}>)\r\n"), ""), 200, "it is refreshed");
     assert_eq!(status(&server, "PUT", "/a.txt", &format!("If: (<{token}>)\r\n"), "x"), 204);
     order(&server, &["drain"]).expect("it serves");
     server.finish();

@@ -25,6 +25,7 @@ for_engines!([
 ] => [
     a_drained_address_gets_no_request_until_it_is_undrained,
     what_is_under_way_at_a_drained_address_is_finished_and_its_connections_are_closed,
+    a_tunnel_to_a_drained_address_goes_on_and_new_ones_lead_elsewhere,
 ]);
 
 fn say(server: &Server, arguments: &[&str]) -> String {
@@ -115,5 +116,43 @@ fn what_is_under_way_at_a_drained_address_is_finished_and_its_connections_are_cl
         assert_eq!(server.connect().get("/app/sized/3").unwrap().status, 200);
     }
     assert_eq!(first.open.load(Relaxed), 0);
+    server.finish();
+}
+
+fn a_tunnel_to_a_drained_address_goes_on_and_new_ones_lead_elsewhere(engine: Engine) {
+    let (first, second) = (Application::start(), Application::start());
+    let [a, b] = [&first, &second].map(|application| application.address.to_string());
+    let config = format!(
+        "[[site]]\n[[site.route]]\nmatch = \"/app/*\"\nproxy = {{ to = [\"http://{a}\", \"http://{b}\"], sticky = \"client\" }}\n"
+    );
+    let server = Launch::new(engine).config(&config).start();
+    let open = || {
+        let mut client = server.connect();
+        client.send(
+            b"GET /app/web-socket HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\r\n",
+        );
+        assert_eq!(client.receive_head().unwrap().status, 101);
+        client
+    };
+    let mut before = open();
+    // One client, so one place has it.
+    let (its, other) = if first.open.load(Relaxed) == 1 { (&first, &second) } else { (&second, &first) };
+    assert_eq!((its.open.load(Relaxed), other.open.load(Relaxed)), (1, 0));
+    let drained = its.address.to_string();
+    say(&server, &["drain", &drained]);
+    let mut after = open();
+    assert_eq!((its.open.load(Relaxed), other.open.load(Relaxed)), (1, 1), "the new one is elsewhere");
+    order(&server, &["upgrade"]).unwrap();
+    let mut later = open();
+    assert_eq!((its.open.load(Relaxed), other.open.load(Relaxed)), (1, 2), "after an upgrade, too");
+    for client in [&mut before, &mut after, &mut later] {
+        client.send(b"said through the tunnel");
+        assert_eq!(client.receive_exactly(23).unwrap(), b"said through the tunnel");
+    }
+    before.end_sending();
+    before.expect_end().unwrap();
+    eventually("nothing is left at it", PATIENCE, || (its.open.load(Relaxed) == 0).then_some(()));
+    drop((after, later));
+    order(&server, &["drain"]).expect("it serves");
     server.finish();
 }
