@@ -6,6 +6,7 @@
 
 mod admission;
 mod backends;
+mod changes;
 mod content;
 mod early;
 mod fields;

@@ -51,7 +51,7 @@ impl Rule {
         matches!(self, Rule::Network | Rule::Maintenance)
     }
 
-    fn access(self, service: SocketAddr) -> String {
+    pub(super) fn access(self, service: SocketAddr) -> String {
         let rule = match self {
             Rule::Open | Rule::Limit | Rule::Maintenance => "anyone = true".to_owned(),
             Rule::User => "users = [\"ada\"]".to_owned(),

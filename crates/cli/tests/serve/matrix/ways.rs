@@ -201,15 +201,21 @@ impl<'a> Visitor<'a> {
         }
     }
 
-    /// Asks, on a new connection if the old one has ended.
+    /// Asks, on a new connection if the old one has ended. POST and PUT have content.
     pub(super) fn ask(&mut self, method: &str, target: &str, fields: &[(String, String)]) -> Seen {
+        let content = if matches!(method, "POST" | "PUT") { "new\n" } else { "" };
+        self.ask_with(method, target, fields, content)
+    }
+
+    /// The same, with this content.
+    pub(super) fn ask_with(&mut self, method: &str, target: &str, fields: &[(String, String)], content: &str) -> Seen {
         for is_last in [false, true] {
             let was_kept = self.line.is_some();
             let mut line = self.line.take().unwrap_or_else(|| self.connect());
             let (seen, is_kept) = match &mut line {
-                Line::Plain(client) => ask_1(client, self.way, method, target, fields),
-                Line::Tls(client) => ask_1(client, self.way, method, target, fields),
-                Line::Http2(client) => ask_2(client, self.way, method, target, fields),
+                Line::Plain(client) => ask_1(client, self.way, method, target, fields, content),
+                Line::Tls(client) => ask_1(client, self.way, method, target, fields, content),
+                Line::Http2(client) => ask_2(client, self.way, method, target, fields, content),
             };
             if is_kept {
                 self.line = Some(line);
@@ -241,15 +247,15 @@ fn ask_1<S: Read + Write>(
     method: &str,
     target: &str,
     fields: &[(String, String)],
+    content: &str,
 ) -> (Seen, bool) {
     let mut head = way.head(method, target);
     for (name, value) in fields {
         head += &format!("{name}: {value}\r\n");
     }
-    if matches!(method, "POST" | "PUT") {
-        head += "Content-Length: 4\r\n";
+    if !content.is_empty() {
+        head += &format!("Content-Length: {}\r\n", content.len());
     }
-    let content = if matches!(method, "POST" | "PUT") { "new\n" } else { "" };
     client.send(format!("{head}\r\n{content}").as_bytes());
     let answered = client.receive_head().and_then(|mut response| {
         let is_sized = response.field("Content-Length").is_some() || response.field("Transfer-Encoding").is_some();
@@ -275,13 +281,19 @@ fn ask_1<S: Read + Write>(
     }
 }
 
-fn ask_2(client: &mut Http2, way: Way, method: &str, target: &str, fields: &[(String, String)]) -> (Seen, bool) {
+fn ask_2(
+    client: &mut Http2,
+    way: Way,
+    method: &str,
+    target: &str,
+    fields: &[(String, String)],
+    content: &str,
+) -> (Seen, bool) {
     let scheme = if way.is_secured() { "https" } else { "http" };
     // The path begins behind the authority, whatever it begins with.
     let request = Request::builder().method(method).uri(format!("{scheme}://site.test{target}"));
     let request = fields.iter().fold(request, |request, (name, value)| request.header(name, value));
-    let content = if matches!(method, "POST" | "PUT") { b"new\n".to_vec() } else { Vec::new() };
-    match client.try_ask(request.body(content).expect("it is valid")) {
+    match client.try_ask(request.body(content.as_bytes().to_vec()).expect("it is valid")) {
         Ok(answer) => (Seen::of(answer.status, &answer.fields, &answer.content), true),
         Err(error) => (Seen::nothing(&error.to_string()), false),
     }
