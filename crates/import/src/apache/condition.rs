@@ -68,6 +68,31 @@ pub(super) fn conditions(lines: &[&Directive], use_of: Use) -> Conditions {
     conditions
 }
 
+/// Whether an expression (`<If>`) may ask who the client is. Scheme, host, path, query and method restrict no client.
+pub(super) fn asks_for_client(expression: &str) -> bool {
+    const OF_URL: [&str; 9] = [
+        "HTTPS",
+        "HTTP_HOST",
+        "QUERY_STRING",
+        "REQUEST_METHOD",
+        "REQUEST_SCHEME",
+        "REQUEST_URI",
+        "SERVER_NAME",
+        "SERVER_PORT",
+        "THE_REQUEST",
+    ];
+    let mut names = expression.split("%{").skip(1).filter_map(|rest| rest.split('}').next()).peekable();
+    let is_constant = names.peek().is_none();
+    let calls = |expression: &str| {
+        let before = |at: usize| expression[..at].chars().next_back();
+        expression.match_indices('(').any(|(at, _)| before(at).is_some_and(char::is_alphanumeric))
+    };
+    is_constant
+        || names.any(|name| !OF_URL.contains(&name.to_ascii_uppercase().as_str()))
+        || expression.split_whitespace().any(|word| word == "-R")
+        || calls(expression)
+}
+
 fn close(any: &mut Vec<Vec<Literal>>, group: &mut Vec<Vec<Literal>>, has_file: &mut bool) {
     let is_file_too = std::mem::take(has_file);
     if group.is_empty() {

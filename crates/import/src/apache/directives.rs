@@ -60,7 +60,7 @@ pub(super) fn plain(
             "header" | "requestheader" => changes.extend(headers::change(directive, draft)),
             "redirect" | "redirectmatch" | "redirectpermanent" | "redirecttemp" => {
                 let tests = if part.folder.is_some() { &[][..] } else { &part.tests };
-                redirect::carry(directive, tests, routes, draft);
+                redirect::carry(directive, tests, part.is_conditional, routes, draft);
             }
             "proxypass" | "proxypassmatch"
                 if super::proxy::runner(directive.argument(1)).is_some() && directive.argument(0).contains("php") => {}

@@ -8,7 +8,7 @@ use lamna_config::route::pattern::Pattern;
 use super::routes::{Routes, Strength};
 use super::syntax::Directive;
 use crate::matching::{Kind, Literal, PathTest, Test};
-use crate::{Draft, respond};
+use crate::{DENIED_WORDS, Draft, respond};
 
 /// A location that a redirect can lead to.
 pub(super) fn checked(to: &str) -> Option<String> {
@@ -23,8 +23,15 @@ pub(super) fn checked(to: &str) -> Option<String> {
     ((is_path || is_url) && is_sendable).then(|| to.to_owned())
 }
 
-/// Carries one over, for the paths of `around` where it stands in a section.
-pub(super) fn carry(directive: &Directive, around: &[Literal], routes: &mut Routes, draft: &mut Draft) {
+/// Carries one over, for the paths of `around` where it stands in a section. Where the section `is_conditional`, its
+/// paths are answered with 404: it may keep clients out.
+pub(super) fn carry(
+    directive: &Directive,
+    around: &[Literal],
+    is_conditional: bool,
+    routes: &mut Routes,
+    draft: &mut Draft,
+) {
     let text = directive.text();
     let mut words: Vec<&str> = directive.arguments().iter().map(String::as_str).collect();
     let is_match = directive.name == "redirectmatch";
@@ -47,7 +54,14 @@ pub(super) fn carry(directive: &Directive, around: &[Literal], routes: &mut Rout
         status = code;
         words.remove(0);
     }
+    let leads = matches!(&*status, "301" | "302" | "303" | "307" | "308");
+    if is_conditional && leads {
+        draft.lose(directive.line, format!("`{text}`: its condition cannot be said; {DENIED_WORDS}"));
+        status = "404".to_owned();
+        words.truncate(if words.len() > 1 { 1 } else { 0 });
+    }
     let (from, to) = match (&words[..], around.is_empty()) {
+        ([], _) => (None, ""),
         ([from, to], _) => (Some(*from), *to),
         ([one], _) if respond::value(&status, "").is_some() => (Some(*one), ""),
         ([to], false) => (None, *to),
@@ -63,7 +77,7 @@ pub(super) fn carry(directive: &Directive, around: &[Literal], routes: &mut Rout
         };
         return routes.emit(Strength::Redirect, directive, &all, vec![("respond", value)], true, draft);
     }
-    if !matches!(&*status, "301" | "302" | "303" | "307" | "308") {
+    if !leads {
         return draft.lose(directive.line, format!("`{text}`: a redirect has no such status"));
     }
     let plain = to.replace('$', "$$");

@@ -44,10 +44,29 @@ fn rules<'d>(directives: &[&'d Directive]) -> Vec<(Vec<&'d Directive>, &'d Direc
     found
 }
 
-/// Whether a rule refuses.
-pub(super) fn refuses(directive: &Directive) -> bool {
+/// The answer to all requests of a section whose rule cannot be carried over: it refuses, or may keep some clients out
+/// by leading them elsewhere. None for one that leads nowhere.
+pub(super) fn refusal(directive: &Directive) -> Option<&'static str> {
     let one = Rule::new(directive, &Place { base: "", is_tls: None }, None);
-    one.has("F") || one.has("G")
+    match () {
+        () if one.has("F") || one.has("G") => Some("403"),
+        () if one.to == "-" && !one.has("R") => None,
+        () => Some("404"),
+    }
+}
+
+/// Refuses the requests that have these `tests`, which are those of a section where rules cannot be carried over.
+pub(super) fn refuse(directives: &[&Directive], tests: &[Literal], routes: &mut Routes, draft: &mut Draft) {
+    let engine = directives.iter().rev().find(|one| one.name == "rewriteengine");
+    let is_off = engine.is_some_and(|one| one.argument(0).eq_ignore_ascii_case("off"));
+    for one in directives.iter().filter(|one| one.name == "rewriterule") {
+        let refusal = refusal(one).filter(|_| !is_off);
+        let lost = if refusal == Some("404") { format!("; {DENIED_WORDS}") } else { String::new() };
+        draft.lose(one.line, format!("`{}`: rules stand in a server or a folder{lost}", one.text()));
+        if let Some(status) = refusal {
+            routes.emit(Strength::Rewrite, one, tests, vec![("respond", status.to_owned())], true, draft);
+        }
+    }
 }
 
 /// Makes routes of rules.

@@ -10,7 +10,7 @@ use lamna_config::route::pattern::compile;
 use super::access::{self, Let, Passwords};
 use super::routes::{Routes, Strength};
 use super::syntax::Directive;
-use super::{directives, proxy, redirect, rewrite};
+use super::{condition, directives, proxy, redirect, rewrite};
 use crate::matching::{Kind, Literal, PathTest, Test};
 use crate::{Draft, Files, Site};
 
@@ -27,6 +27,8 @@ pub(super) struct Part<'d> {
     /// Its requests are more than those of the section.
     is_wider: bool,
     pub(super) is_location: bool,
+    /// It is for fewer requests, by a condition that cannot be said.
+    pub(super) is_conditional: bool,
     /// Tests of the section around it.
     within: Vec<Literal>,
 }
@@ -63,6 +65,7 @@ pub(super) fn parts<'d>(
         text: String::new(),
         is_wider: false,
         is_location: false,
+        is_conditional: false,
         within: Vec::new(),
     };
     let (mut folders, mut matches, mut locations) = (Vec::new(), Vec::new(), Vec::new());
@@ -115,7 +118,7 @@ pub(super) fn parts<'d>(
                 };
                 locations.push(part(section, tests, None, is_wider, true, &mut inner, draft));
             }
-            "proxy" | "proxymatch" if !keeps_out(section) => {}
+            "proxy" | "proxymatch" if !keeps_out(section, true) => {}
             _ => of_condition(section, &[], &mut inner, draft),
         }
     }
@@ -159,21 +162,27 @@ fn part<'d>(
     }
     let directives = section.within().iter().filter(|one| !is_section(one)).collect();
     let (line, text) = (section.line, section.text());
-    Part { directives, within: tests.clone(), tests, folder, line, text, is_wider, is_location }
+    let is_conditional = false;
+    Part { directives, within: tests.clone(), tests, folder, line, text, is_wider, is_location, is_conditional }
 }
 
-/// Whether something in a section keeps clients out.
-fn keeps_out(section: &Directive) -> bool {
-    section.within().iter().any(|one| is_refusal(one) || is_section(one) && keeps_out(one))
+/// Whether something in a section, of which `asks_for_client` says whom it is for, keeps clients out.
+fn keeps_out(section: &Directive, asks_for_client: bool) -> bool {
+    let within = section.within();
+    within.iter().any(|one| is_refusal(one, asks_for_client) || is_section(one) && keeps_out(one, asks_for_client))
 }
 
-/// Whether a directive may keep clients out.
-fn is_refusal(directive: &Directive) -> bool {
+/// Whether a directive may keep clients out. One that leads elsewhere does where it is for some clients.
+fn is_refusal(directive: &Directive, asks_for_client: bool) -> bool {
     match &*directive.name {
-        "rewriterule" => rewrite::refuses(directive),
+        "rewriterule" => {
+            let refusal = rewrite::refusal(directive);
+            refusal == Some("403") || asks_for_client && refusal.is_some()
+        }
+        "redirectpermanent" | "redirecttemp" => asks_for_client,
         "redirect" | "redirectmatch" => {
             let status = directive.argument(0);
-            status.eq_ignore_ascii_case("gone") || status.starts_with(['4', '5'])
+            asks_for_client || status.eq_ignore_ascii_case("gone") || status.starts_with(['4', '5'])
         }
         name => access::is_about(directive) || directives::may_refuse(name),
     }
@@ -181,7 +190,8 @@ fn is_refusal(directive: &Directive) -> bool {
 
 /// A section whose condition cannot be said: what it keeps out is kept out of all that is around it.
 fn of_condition<'d>(section: &'d Directive, around: &[Literal], inner: &mut Inner<'d>, draft: &mut Draft) {
-    let refuses = keeps_out(section);
+    let asks_for_client = condition::asks_for_client(&section.arguments().join(" "));
+    let refuses = keeps_out(section, asks_for_client);
     let what = if refuses { "whom it keeps out is kept out without its condition" } else { "it is left out" };
     let why = "conditions of this kind are not understood";
     draft.lose(section.line, format!("`{}` and all that it says: {why}; {what}", section.text()));
@@ -190,8 +200,12 @@ fn of_condition<'d>(section: &'d Directive, around: &[Literal], inner: &mut Inne
     }
     let count = inner.names.len();
     let mut made = part(section, around.to_vec(), None, true, true, inner, draft);
-    let names = inner.names.split_off(count);
-    made.directives.retain(|one| is_refusal(one) || Passwords::default().take(one) || one.name == "rewriteengine");
+    let mut names = inner.names.split_off(count);
+    names.iter_mut().for_each(|one| one.is_conditional = true);
+    made.directives.retain(|one| {
+        is_refusal(one, asks_for_client) || Passwords::default().take(one) || one.name == "rewriteengine"
+    });
+    made.is_conditional = true;
     inner.conditions.push(made);
     inner.conditions.extend(names);
 }
@@ -551,13 +565,7 @@ pub(super) fn carry(
                     directives::in_folder(part, found.tried, routes, draft);
                 }
             } else {
-                for one in part.directives.iter().filter(|one| one.name == "rewriterule") {
-                    draft.lose(one.line, format!("`{}`: rules stand in a server or a folder", one.text()));
-                    if rewrite::refuses(one) {
-                        let keys = vec![("respond", "403".to_owned())];
-                        routes.emit(Strength::Rewrite, one, &part.tests, keys, true, draft);
-                    }
-                }
+                rewrite::refuse(&part.directives, &part.tests, routes, draft);
             }
         }
         directives::plain(part, around, &balancers, said, has_reverse, site, routes, draft);

@@ -108,6 +108,41 @@ fn sections_within_sections_keep_clients_out() {
 }
 
 #[test]
+fn what_a_section_leads_some_clients_away_from_is_sent_to_nobody() {
+    let rule = "RewriteEngine On\nRewriteCond %{HTTP_COOKIE} !s=1\nRewriteRule ^ ";
+    let without_cookie = "<If \"%{HTTP_COOKIE} !~ /s=1/\">";
+    for (lines, path) in [
+        (format!("<Location /a>\n{rule}/login [R=302,L]\n</Location>"), "/a/x"),
+        (format!("<Location /a>\n{rule}/err.html [L]\n</Location>"), "/a/x"),
+        (format!("<Location /a>\n{rule}http://127.0.0.1:9/ [P]\n</Location>"), "/a/x"),
+        (format!("<LocationMatch ^/a>\n{rule}/login [R]\n</LocationMatch>"), "/a/x"),
+        (format!("<Files x>\n{rule}/login [R]\n</Files>"), "/a/x"),
+        (format!("<If \"true\">\n{rule}/login [R]\n</If>"), "/a/x"),
+        (format!("<Directory /srv/www/a>\n<If \"-R '10.0.0.0/8'\">\n{rule}/login [R]\n</If>\n</Directory>"), "/a/x"),
+        (format!("{without_cookie}\nRedirect 302 /a /login\n</If>"), "/a/x"),
+        (format!("{without_cookie}\nRedirectMatch ^/a /login\n</If>"), "/a/x"),
+        (format!("{without_cookie}\n<Files x>\nRedirect /login\n</Files>\n</If>"), "/a/x"),
+        ("<If \"req('Cookie') == ''\">\nRedirectTemp /a /login\n</If>".to_owned(), "/a/x"),
+    ] {
+        let text = host(&lines);
+        assert_eq!(Asked::of(path).place(&text, "a.example"), "404", "{lines}: {text}");
+        let is_of_all = lines.contains("\"true\"");
+        assert!(is_of_all || Asked::of("/b/y").place(&text, "a.example") != "404", "{lines}: {text}");
+    }
+    // These lead no client away for what it is; rules that are turned off lead nowhere.
+    for lines in [
+        "<If \"%{HTTP_HOST} != 'www.a.example'\">\nRedirect 301 / https://www.a.example/\n</If>".to_owned(),
+        "<If \"%{HTTPS} == 'off' && %{REQUEST_URI} =~ m#^/(a|b)#\">\nRedirect 301 / https://a.example/\n</If>"
+            .to_owned(),
+        format!("<Location /a>\n{}/login [R]\n</Location>", rule.replace("On", "Off")),
+        "<Location /a>\nRewriteEngine On\nRewriteRule ^ - [E=X:y]\n</Location>".to_owned(),
+    ] {
+        let text = host(&lines);
+        assert_ne!(Asked::of("/a/x").place(&text, "a.example"), "404", "{lines}: {text}");
+    }
+}
+
+#[test]
 fn a_section_that_is_for_more_paths_lets_in_no_more_clients() {
     let users = "AuthType Basic\nAuthUserFile /users\nRequire valid-user";
     let closed = "<Directory /srv/www/a>\nRequire all denied\n</Directory>\n";
