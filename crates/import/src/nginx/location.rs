@@ -99,7 +99,7 @@ fn may_stand_beside(inner: &Directive, found: &Location, is_outermost: bool, sib
     let Pattern::Prefix(prefix) = &found.pattern else { return false };
     match spelled(inner) {
         ("=" | "^~" | "", path) if path.starts_with('/') => path.starts_with(prefix.as_str()),
-        ("~" | "~*", regex) if is_outermost => {
+        (kind @ ("~" | "~*"), regex) if is_outermost => {
             // Expressions are looked at where the prefix around them was chosen: for any other path than a sibling's.
             let is_other =
                 |one: &&&Directive| matches!(spelled(one), ("~" | "~*", _)) || one.argument(0).starts_with('/');
@@ -108,7 +108,7 @@ fn may_stand_beside(inner: &Directive, found: &Location, is_outermost: bool, sib
             let path_of = |one: &Directive| matches!(spelled(one), ("^~" | "", path) if is_path(path));
             let within = found_within(siblings, prefix);
             let is_last = !siblings.iter().any(|one| path_of(one)) && !within.iter().any(|one| path_of(one));
-            is_alone || is_last && joined(prefix, regex).is_some()
+            is_alone || is_last && joined(prefix, regex, kind == "~*").is_some()
         }
         _ => false,
     }
@@ -121,9 +121,17 @@ fn found_within<'d>(siblings: &[&'d Directive], prefix: &str) -> Vec<&'d Directi
     block.iter().filter(|one| one.name == "location").collect()
 }
 
-/// The expression for paths that begin with `prefix` and that `regex` fits. None if it cannot be said.
-fn joined(prefix: &str, regex: &str) -> Option<String> {
-    if regex.starts_with('^') && !regex.contains('|') {
+/// The expression for paths that begin with `prefix`, in its case, and that `regex` fits, in any case if so. None if it
+/// cannot be said.
+fn joined(prefix: &str, regex: &str, is_any_case: bool) -> Option<String> {
+    let flags = if is_any_case { "i" } else { "" };
+    if let Some(rest) = regex.strip_prefix('^').filter(|rest| !rest.contains('|')) {
+        if is_any_case {
+            let is_same = rest.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix));
+            let rest = is_same.then(|| &rest[prefix.len()..]).filter(|rest| !rest.starts_with(['?', '*', '+', '{']))?;
+            let is_plain = regex::escape(prefix) == prefix;
+            return is_plain.then(|| format!("^{prefix}(?i:{rest})"));
+        }
         let pattern = Pattern::from_regex(regex).ok()?;
         return pattern.prefix().starts_with(prefix).then(|| regex.to_owned());
     }
@@ -133,8 +141,8 @@ fn joined(prefix: &str, regex: &str) -> Option<String> {
     let escaped = |text: &str| regex::escape(text);
     Some(match regex.strip_prefix('/').and(prefix.strip_suffix('/')) {
         // The slash that ends the one may begin the other.
-        Some(before) => format!("^{}(?:/(?s:.*))?(?:{regex})", escaped(before)),
-        None => format!("^{}(?s:.*)(?:{regex})", escaped(prefix)),
+        Some(before) => format!("^{}(?:/(?s:.*))?(?{flags}:{regex})", escaped(before)),
+        None => format!("^{}(?s:.*)(?{flags}:{regex})", escaped(prefix)),
     })
 }
 
@@ -159,16 +167,19 @@ fn location(
         Some((Pattern::Prefix(prefix), _)) if prefix != "/" => (20_000, Some(prefix.as_str())),
         _ => (8_000, None),
     };
-    let expression =
-        |regex: &str| within.map_or_else(|| Some(regex.to_owned()), |prefix| joined(prefix, regex)).unwrap_or_default();
+    let expression = |regex: &str, is_any_case: bool| match within {
+        Some(prefix) => joined(prefix, regex, is_any_case).ok_or("what fits it and the one around it cannot be said"),
+        None if is_any_case => Ok(format!("(?i){regex}")),
+        None => Ok(regex.to_owned()),
+    };
     let found = match spelled(directive) {
         ("=", path) => Ok((30_000, pattern::of_path(path, true))),
         // The longest one counts.
         ("^~", path) => Ok((9_000 + i32::try_from(path.len()).unwrap_or(0), pattern::of_path(path, false))),
         // The first one counts.
-        ("~", regex) => Pattern::from_regex(&expression(regex)).map(|pattern| (first - 2 * order, pattern)),
-        ("~*", regex) => {
-            Pattern::from_regex(&format!("(?i){}", expression(regex))).map(|pattern| (first - 2 * order, pattern))
+        (kind @ ("~" | "~*"), regex) => {
+            let found = expression(regex, kind == "~*").map_err(str::to_owned);
+            found.and_then(|regex| Pattern::from_regex(&regex)).map(|pattern| (first - 2 * order, pattern))
         }
         ("", name) if name.starts_with('@') => Err("locations with a name are not done".to_owned()),
         // Within one after which no expression is looked at, none is.

@@ -426,3 +426,24 @@ fn what_another_module_restricts_is_not_served() {
         }
     }
 }
+
+#[test]
+fn the_prefix_around_an_expression_is_compared_in_its_case() {
+    let is_shut =
+        |text: &str, path: &str| Asked::of(path).is_denied(text, "a.example") || answer(text, path) == "nothing";
+    for (inner, own, other) in [
+        ("location /admin/ { allow all; location ~* \\.txt$ { allow all; } }", "/admin/x.TXT", "/Admin/x.txt"),
+        ("location /admin/ { allow all; location ~* ^/admin/open/ { allow all; } }", "/admin/Open/x", "/Admin/open/x"),
+        ("location /admin/ { allow all; location ~* /x$ { allow all; } }", "/admin/X", "/ADMIN/x"),
+    ] {
+        let text = server(&format!("location / {{ deny all; }} {inner}"));
+        assert!(!is_shut(&text, own), "{own}: {text}");
+        assert!(is_shut(&text, other), "{other}: {text}");
+    }
+    let closed = "location ~* ^/admin/ { deny all; }";
+    let text = server(&format!("{closed} location /admin/ {{ location ~* \\.txt$ {{ try_files $uri =404; }} }}"));
+    assert!(is_shut(&text, "/Admin/x.txt"), "{text}");
+    // One that is left out is not there for any path.
+    let text = server("location /admin/ { location ~* ^/adm.n/x { deny all; } }");
+    assert!(is_shut(&text, "/admin/x"), "{text}");
+}
