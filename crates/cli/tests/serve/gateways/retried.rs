@@ -7,11 +7,13 @@ use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
+use super::{Application, post};
 use crate::client::{APPLICATION_PATIENCE, Client};
 use crate::control::{order, wait_until_counted};
 use crate::engine::{Engine, for_engines};
 use crate::http2::{Http2, request};
 use crate::server::{Launch, Server};
+use crate::tree::pattern;
 
 for_engines!([
     mp = MP,
@@ -27,6 +29,7 @@ for_engines!([
     a_request_with_an_idempotent_method_is_sent_to_another_place_after_such_an_answer,
     what_fails_is_asked_little_more_and_not_at_all_where_it_says_when,
     by_time_the_place_that_answers_sooner_is_asked_more,
+    content_that_has_come_goes_with_its_request_to_a_place_that_can_be_reached,
 ]);
 
 /// An application whose status and pace the test says.
@@ -167,5 +170,31 @@ fn by_time_the_place_that_answers_sooner_is_asked_more(engine: Engine) {
     let mut client = server.connect();
     assert!((0..60).all(|_| ask(&mut client, "GET", "") == 200));
     assert!(fast.asked() > 2 * slow.asked(), "{} {}", fast.asked(), slow.asked());
+    server.finish();
+}
+
+/// Nothing of it has left where no connection came about, whatever the method and however much has been taken from the
+/// client.
+fn content_that_has_come_goes_with_its_request_to_a_place_that_can_be_reached(engine: Engine) {
+    let application = Application::start();
+    let to = application.address;
+    let config = format!(
+        "[[site]]\n[[site.route]]\nmatch = \"/app/*\"\n\
+         proxy = {{ to = [\"http://127.0.0.1:1\", \"http://127.0.0.2:1\", \"http://{to}\"] }}\n"
+    );
+    let mut server = Launch::new(engine).argument("--h2c").config(&config).start();
+    for bytes in [1, 20_000, 700_000] {
+        let content = pattern(bytes, 5);
+        let answer = post(&mut server.connect(), "/app/echo", &content);
+        assert!(answer.status == 200 && answer.content == content, "{bytes}: {}", answer.status);
+        let mut over_http2 = Http2::connect(server.address());
+        let asked = request("PUT", "/app/echo", &[]).map(|_| content.clone());
+        let answer = over_http2.try_ask(asked).unwrap();
+        assert!(answer.status == 200 && answer.content == content, "{bytes} over HTTP/2: {}", answer.status);
+    }
+    let mut chunked = server.connect();
+    chunked.send(b"POST /app/echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n");
+    assert_eq!(chunked.receive(true).unwrap().content, b"abc");
+    server.wait_to_hear("The upstream cannot be reached.");
     server.finish();
 }

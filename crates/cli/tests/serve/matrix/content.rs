@@ -62,7 +62,22 @@ impl Framing {
 }
 
 const METHODS: [&str; 9] = ["GET", "POST", "PUT", "PATCH", "DELETE", "QUERY", "PROPFIND", "REPORT", "FROB"];
-const GATEWAYS: [&str; 8] = ["proxy", "kept", "script", "saved", "scgi", "uwsgi", "uwsgi-kept", "program"];
+const GATEWAYS: [&str; 12] = [
+    "proxy",
+    "kept",
+    "script",
+    "saved",
+    "scgi",
+    "uwsgi",
+    "uwsgi-kept",
+    "program",
+    // One of whose places nobody is, with all that chooses among places.
+    "balanced",
+    "balanced-kept",
+    // Behind files, and behind a prefix that it does not know.
+    "behind",
+    "prefixed",
+];
 const SIZES: [usize; 4] = [0, 1, 15_000, 90_000];
 
 /// The model of what an application is told, or the status where it is not asked.
@@ -79,6 +94,10 @@ fn expected(framing: Framing, gateway: &str, content: &[u8]) -> Result<String, u
 fn start(engine: Engine, backends: &Backends) -> Server {
     let (http, fastcgi) = (backends.http, backends.fastcgi);
     let (scgi, uwsgi) = (backends.scgi, backends.uwsgi);
+    let places = format!(
+        "to = [\"http://127.0.0.1:1\", \"http://{http}\"], balance = \"least-time\", sticky = {{ set_cookie = \"place\" }}, \
+         retry = {{ status = [503], tries = 2 }}"
+    );
     let config = format!(
         "limit_exempt = []\ntrusted_proxies = [\"127.0.0.1\"]\nrequest_limit = \"off\"\n[[site]]\nroot = \"site\"\nusers = {{ ada = \"{SESAME}\" }}\n\
          [[site.route]]\nmatch = \"/proxy/*\"\nproxy = \"http://{http}\"\n\
@@ -89,6 +108,10 @@ fn start(engine: Engine, backends: &Backends) -> Server {
          [[site.route]]\nmatch = \"/uwsgi/*\"\nuwsgi = \"{uwsgi}\"\n\
          [[site.route]]\nmatch = \"/uwsgi-kept/*\"\nuwsgi = {{ to = \"{uwsgi}\", buffer = true }}\n\
          [[site.route]]\nmatch = \"/program/*\"\ncgi = true\n\
+         [[site.route]]\nmatch = \"/balanced/*\"\nproxy = {{ {places} }}\n\
+         [[site.route]]\nmatch = \"/balanced-kept/*\"\nproxy = {{ {places}, buffer = true }}\n\
+         [[site.route]]\nmatch = \"/behind/*\"\ntry = [\"$path\"]\nproxy = \"http://{http}\"\n\
+         [[site.route]]\nmatch = \"/prefixed/*\"\nproxy = \"http://{http}/within\"\nstrip_prefix = \"/prefixed\"\n\
          [[site.route]]\nmatch = \"/closed/*\"\naccess = {{ users = [\"ada\"] }}\n\
          proxy = {{ to = \"http://{http}\", body_bytes_max = 10 }}\n\
          [[site.route]]\nmatch = \"/limited/*\"\nproxy = {{ to = \"http://{http}\", body_bytes_max = 10 }}\n\

@@ -55,6 +55,7 @@ impl Gateway {
         self.begin_request();
         true
     }
+
     /// Whether the request is tried again.
     pub(super) fn recovers(&mut self, problem: &Problem) -> bool {
         if problem.is_left {
@@ -81,10 +82,12 @@ impl Gateway {
             GatewayError::SendTimedOut | GatewayError::AnswerTimedOut => Failure::TimedOut,
             _ => Failure::Malformed,
         };
+        // What has been taken from the client stands behind the head, as long as nothing of both has left.
+        let is_unsent = failure == Failure::NothingSent;
         let failed = Failed {
             effect: self.effect,
             failure,
-            is_content_at_hand: self.upload.is_at_hand(),
+            is_content_at_hand: self.upload.is_at_hand() || is_unsent,
             is_client_told: self.told != Told::Nothing,
             retries: self.retries,
         };
@@ -109,7 +112,9 @@ impl Gateway {
             false => self.tried.extend(index),
         }
         self.retries += u32::from(!was_stale);
-        self.begin_request();
+        if self.upload.is_at_hand() {
+            self.begin_request();
+        }
         self.state = State::Selecting;
         true
     }
