@@ -116,6 +116,7 @@ fn start(engine: Engine, backends: &Backends) -> Server {
          proxy = {{ to = \"http://{http}\", body_bytes_max = 10 }}\n\
          [[site.route]]\nmatch = \"/limited/*\"\nproxy = {{ to = \"http://{http}\", body_bytes_max = 10 }}\n\
          [[site.route]]\nmatch = \"/small/*\"\nproxy = {{ to = \"http://{http}\", body_bytes_max = 10 }}\n\
+         [[site.route]]\nmatch = \"/fixed/*\"\nrespond = {{ status = 410, text = \"gone\" }}\n\
          [[site.route]]\nmatch = \"/moved/*\"\nredirect = {{ to = \"/elsewhere\", status = 308 }}\n\
          [[site.limit]]\npath = \"/limited/\"\nrequests = \"1/h burst 1\"\n"
     );
@@ -295,6 +296,7 @@ fn early(target: &str, framing: Framing, bytes: usize) -> Option<u16> {
         "/closed/echo" => Some(401),
         "/limited/echo" => Some(429),
         "/moved/x" => Some(308),
+        "/fixed/x" => Some(410),
         "/file.txt" => Some(405),
         "/small/echo" if framing.has_content() && bytes > 10 => Some(413),
         _ => None,
@@ -310,7 +312,8 @@ fn early_answers_come_first_and_leave_the_connection_in_step() {
         // The limit is used up.
         let _ = Asker::new(&server, Framing::Length).ask(Framing::Length, "POST", "/limited/echo", b"x");
         for (framing, target) in FRAMINGS.iter().flat_map(|framing| {
-            ["/closed/echo", "/limited/echo", "/small/echo", "/moved/x", "/file.txt"].map(|target| (*framing, target))
+            ["/closed/echo", "/limited/echo", "/small/echo", "/moved/x", "/fixed/x", "/file.txt"]
+                .map(|target| (*framing, target))
         }) {
             for method in ["POST", "PUT", "DELETE"] {
                 for bytes in [0, 5, 20, 70_000, 3_000_000] {

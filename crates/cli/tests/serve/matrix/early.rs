@@ -32,11 +32,12 @@ const FRAMINGS: [Framing; 5] =
     [Framing::Length, Framing::Chunked, Framing::Http2Length, Framing::Http2Unsized, Framing::ExtendedConnect];
 
 /// What is asked for, and what is said besides.
-const TARGETS: [(&str, &str, &str); 8] = [
+const TARGETS: [(&str, &str, &str); 9] = [
     ("POST", "/closed/echo", ""),
     ("POST", "/far/echo", ""),
     ("POST", "/limited/echo", ""),
     ("POST", "/moved/x", ""),
+    ("POST", "/fixed/x", ""),
     ("POST", "/file.txt", ""),
     ("GET", "/none", ""),
     ("POST", "/small/echo", ""),
@@ -51,6 +52,7 @@ fn refused(target: &str, framing: Framing) -> Option<u16> {
         "/far/echo" => Some(403),
         "/limited/echo" => Some(429),
         "/moved/x" => Some(308),
+        "/fixed/x" => Some(410),
         "/file.txt" => Some(405),
         // Nobody speaks another protocol there.
         "/none" => Some(if is_connect { 405 } else { 404 }),
@@ -74,6 +76,7 @@ fn start(engine: Engine, backends: &Backends) -> Server {
          [[site.route]]\nmatch = \"/limited/*\"\nproxy = \"http://{to}\"\n\
          [[site.route]]\nmatch = \"/open/*\"\nproxy = \"http://{to}\"\n\
          [[site.route]]\nmatch = \"/small/*\"\nproxy = {{ to = \"http://{to}\", body_bytes_max = 10 }}\n\
+         [[site.route]]\nmatch = \"/fixed/*\"\nrespond = {{ status = 410, text = \"gone\" }}\n\
          [[site.route]]\nmatch = \"/moved/*\"\nredirect = {{ to = \"/elsewhere\", status = 308 }}\n\
          [[site.limit]]\npath = \"/limited/\"\nrequests = \"1/h burst 1\"\n"
     );

@@ -113,7 +113,7 @@ fn respond(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
     }
     // A tunnel ends at an application: a success without one would say that it is open (RFC 8441 5).
     let method = asked.requested.request.map(|request| request.head.method);
-    if method == Some(Method::Connect) {
+    if method == Some(Method::Connect) && matches!(fixed.to_others.status.0, 200..300) {
         return Outcome::Refuse(Refusal::MethodNotAllowed);
     }
     add(&context.work.requests, 1);
