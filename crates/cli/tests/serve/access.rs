@@ -256,6 +256,18 @@ fn wrong_passwords_are_held_back_and_known_ones_are_not(engine: Engine) {
     let held_back = ask(&server, "GET", "/secret/a.txt", WRONG, "");
     assert_eq!(held_back.status, 429);
     assert!(held_back.field("Retry-After").is_some());
+    // A right guess is told from a wrong one by nothing, though another network has just shown the same password.
+    let from = |host: u8, fields: &str| {
+        let mut client = server.connect_from(host);
+        client.send(format!("GET /secret/a.txt HTTP/1.1\r\nHost: a\r\n{fields}\r\n").as_bytes());
+        client.receive(true).unwrap().status
+    };
+    let guessed: Vec<u16> = (0..40).map(|_| from(3, WRONG)).filter(|status| *status != 401).collect();
+    assert!(guessed.len() >= 20 && guessed.iter().all(|status| *status == 429), "{guessed:?}");
+    assert_eq!((from(2, ADA), from(3, ADA)), (200, 429));
+    assert_eq!((from(2, ADA), from(4, ADA)), (200, 200), "other networks go on");
+    // Who has shown it before goes on, too.
+    assert_eq!(ask(&server, "GET", "/secret/a.txt", ADA, "").status, 200);
     // Only for this user: another one of the same network is verified, for the first time.
     assert_eq!(ask(&server, "GET", "/secret/bob/b.txt", BOB, "").status, 200);
     assert_eq!(ask(&server, "GET", "/open.txt", "", "").status, 200);

@@ -23,6 +23,7 @@ mod verify;
 use std::collections::HashMap;
 use std::fmt;
 use std::net::IpAddr;
+use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lamna_config::access::{AccessRule, Accounts, ServiceSettings};
@@ -57,6 +58,8 @@ struct Verified {
 const REMEMBERED_MS: u32 = 10 * 60 * 1000;
 /// Passwords that are remembered.
 const REMEMBERED_MAX: usize = 1024;
+/// Networks that are remembered, each with a password that it has shown.
+const MET_MAX: usize = 8192;
 /// Wrong passwords that one network sends for one user: so many at once, and so many in a minute.
 const WRONG_OF_USER_MAX: u32 = 10;
 /// Wrong passwords that one network sends for whatever users. More than for one, so that a client that goes on with an
@@ -77,10 +80,45 @@ pub struct Guard {
 }
 
 /// The mutable part of a [`Guard`].
-#[derive(Default)]
 struct Held {
-    verified: HashMap<Tag, Verified>,
+    /// By the password.
+    verified: Remembered,
+    /// By the password and the network that has shown it: whoever else guesses it is bounded as by any other guess.
+    met: Remembered,
     under_way: Vec<Tag>,
+}
+
+impl Default for Held {
+    fn default() -> Held {
+        Held { verified: Remembered::new(REMEMBERED_MAX), met: Remembered::new(MET_MAX), under_way: Vec::new() }
+    }
+}
+
+/// Verified users, a bounded number of them.
+struct Remembered {
+    users: HashMap<Tag, Verified>,
+    most: usize,
+}
+
+impl Remembered {
+    fn new(most: usize) -> Remembered {
+        Remembered { users: HashMap::new(), most }
+    }
+
+    fn find(&self, tag: &Tag, now: Instant) -> Option<Verified> {
+        self.users.get(tag).copied().filter(|verified| now < verified.until)
+    }
+
+    fn add(&mut self, tag: Tag, verified: Verified, now: Instant) {
+        if self.users.len() >= self.most {
+            self.users.retain(|_, one| now < one.until);
+        }
+        if self.users.len() >= self.most {
+            let oldest = self.users.iter().min_by_key(|(_, one)| one.until).map(|(tag, _)| *tag);
+            oldest.map(|tag| self.users.remove(&tag));
+        }
+        self.users.insert(tag, verified);
+    }
 }
 
 /// Counts wrong passwords, for all processes of a server.
@@ -256,7 +294,7 @@ impl Guard {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         Guard {
             users: accounts.users.iter().map(|(name, hash)| (name.clone(), hash.clone())).collect(),
-            tokens: accounts.tokens.iter().map(|(name, hash)| (name.clone(), tag(&key, hash))).collect(),
+            tokens: accounts.tokens.iter().map(|(name, hash)| (name.clone(), tag(&key, &[hash]))).collect(),
             key,
             turns: (processors / 2).max(1),
             held: Mutex::default(),
@@ -313,10 +351,14 @@ impl Guard {
                 return self.unauthorized(rules, access_request);
             }
             Some(Shown::Basic(encoded)) => {
-                let tag = tag(&self.key, encoded);
-                match self.known(&tag, (access_request.site, access_request.now), known) {
+                let of = (access_request.site, access_request.now);
+                let from = self.tag_from(access_request.network(), encoded);
+                match self.known(&from, of, known, |held| &held.met) {
                     Some(user) => Identity::User(user),
-                    None => return self.verify(rules, access_request, tag, encoded),
+                    None => match self.verify(rules, access_request, from, encoded)? {
+                        ControlFlow::Continue(user) => Identity::User(self.name(user)),
+                        ControlFlow::Break(verdict) => return Ok(verdict),
+                    },
                 }
             }
         };
@@ -336,14 +378,16 @@ impl Guard {
     ) -> Option<Identity<'_>> {
         match shown(request)? {
             Shown::Bearer(token) => self.token(token),
-            Shown::Basic(encoded) => self.known(&tag(&self.key, encoded), of, known).map(Identity::User),
+            Shown::Basic(encoded) => {
+                self.known(&self.tag_of(encoded), of, known, |held| &held.verified).map(Identity::User)
+            }
         }
     }
 
     /// The identity that a token belongs to. All tokens are compared, each whole and as a hash with a secret key, so
     /// timing reveals nothing.
     fn token(&self, token: &[u8]) -> Option<Identity<'_>> {
-        let shown = tag(&self.key, digest::digest(&digest::SHA256, token).as_ref());
+        let shown = tag(&self.key, &[digest::digest(&digest::SHA256, token).as_ref()]);
         let mut found = None;
         for (name, other) in &self.tokens {
             if shown.iter().zip(other).fold(0, |sum, (one, other)| sum | (one ^ other)) == 0 {
@@ -353,13 +397,20 @@ impl Guard {
         found
     }
 
-    fn known(&self, tag: &Tag, (site, now): (u32, Instant), known: &mut Known) -> Option<&str> {
+    /// The user whom `among` has for this tag.
+    fn known(
+        &self,
+        tag: &Tag,
+        (site, now): (u32, Instant),
+        known: &mut Known,
+        among: fn(&Held) -> &Remembered,
+    ) -> Option<&str> {
         let place = &mut known.0[usize::from(tag[0]) % 16];
         let own = place.filter(|(of, other, verified)| *of == site && other == tag && now < verified.until);
         let verified = match own {
             Some((_, _, verified)) => verified,
             None => {
-                let verified = self.verified(tag, now)?;
+                let verified = among(&self.held()).find(tag, now)?;
                 *place = Some((site, *tag, verified));
                 verified
             }
@@ -367,36 +418,46 @@ impl Guard {
         self.users.get(usize::from(verified.user)).map(|(name, _)| &**name)
     }
 
+    fn name(&self, user: u16) -> &str {
+        self.users.get(usize::from(user)).map_or("", |(name, _)| &**name)
+    }
+
+    /// A user whose password another network has shown, or how to find out. A network that has sent too many wrong ones
+    /// is told no more of a right one than of those.
     fn verify(
         self: &Arc<Guard>,
         rules: &Rules<'_>,
         access_request: &AccessRequest<'_>,
-        tag: Tag,
+        from: Tag,
         encoded: &[u8],
-    ) -> Result<Verdict, HeadTooLong> {
-        let network = access_request.client.filter(|_| !access_request.is_of_proxy).map(network_of);
+    ) -> Result<ControlFlow<Verdict, u16>, HeadTooLong> {
         let name = authorization::name_and_password(encoded).map(|(name, _)| name.into_bytes());
         let tries = Tries {
             counted: access_request.wrong.clone(),
-            of: network.map(|network| (access_request.site, network)),
+            of: access_request.network().map(|network| (access_request.site, network)),
             name: name.unwrap_or_default(),
         };
         if let Some(wait_s) = tries.wait_s(access_request.now) {
             let wait = [("Retry-After".to_owned(), wait_s.to_string())];
             let cause = "Too many wrong passwords came from this network.";
-            return Ok(Verdict::Answer(access_request.answer(429, cause, &wait)?));
+            return Ok(ControlFlow::Break(Verdict::Answer(access_request.answer(429, cause, &wait)?)));
+        }
+        let tag = self.tag_of(encoded);
+        if let Some(user) = self.meet(&tag, from, access_request.now) {
+            return Ok(ControlFlow::Continue(user));
         }
         let refused = access_request.answer(401, WRONG, &challenges(rules))?;
         let busy = access_request.answer(503, "Too many passwords are being verified.", &[])?;
-        Ok(Verdict::Verify(Box::new(verify::Verify {
+        Ok(ControlFlow::Break(Verdict::Verify(Box::new(verify::Verify {
             guard: self.clone(),
             tag,
+            from,
             encoded: encoded.to_vec(),
             tries,
             refused,
             busy,
             until: access_request.now.after_ms(TURN_MS),
-        })))
+        }))))
     }
 
     fn unauthorized(&self, rules: &Rules<'_>, access_request: &AccessRequest<'_>) -> Result<Verdict, HeadTooLong> {
@@ -408,21 +469,40 @@ impl Guard {
     }
 
     fn verified(&self, tag: &Tag, now: Instant) -> Option<Verified> {
-        self.held().verified.get(tag).copied().filter(|verified| now < verified.until)
+        self.held().verified.find(tag, now)
     }
 
-    fn remember(&self, tag: Tag, user: u16, now: Instant) {
-        let verified = &mut self.held().verified;
-        if verified.len() >= REMEMBERED_MAX {
-            verified.retain(|_, one| now < one.until);
-        }
-        if verified.len() >= REMEMBERED_MAX {
-            let oldest = verified.iter().min_by_key(|(_, one)| one.until).map(|(tag, _)| *tag);
-            oldest.map(|tag| verified.remove(&tag));
-        }
-        verified.insert(tag, Verified { user, until: now.after_ms(REMEMBERED_MS) });
+    /// The user whose password a further network shows, if it is remembered. That network is as well, from now on.
+    fn meet(&self, tag: &Tag, from: Tag, now: Instant) -> Option<u16> {
+        let held = &mut *self.held();
+        let verified = held.verified.find(tag, now)?;
+        held.met.add(from, verified, now);
+        Some(verified.user)
+    }
+
+    /// This password has been verified, shown by a network.
+    fn remember(&self, (tag, from): (Tag, Tag), user: u16, now: Instant) {
+        let verified = Verified { user, until: now.after_ms(REMEMBERED_MS) };
+        let held = &mut *self.held();
+        held.verified.add(tag, verified, now);
+        held.met.add(from, verified, now);
+    }
+
+    /// The tag of a name and password.
+    fn tag_of(&self, encoded: &[u8]) -> Tag {
+        tag(&self.key, &[OF_PASSWORD, encoded])
+    }
+
+    /// The tag of the same, shown by a network; none if the network is not known.
+    fn tag_from(&self, network: Option<Network>, encoded: &[u8]) -> Tag {
+        let (is_known, (is_ipv6, bits)) = (network.is_some(), network.unwrap_or_default());
+        tag(&self.key, &[OF_NETWORK, &[u8::from(is_known), u8::from(is_ipv6)], &bits.to_be_bytes(), encoded])
     }
 }
+
+/// Begin what is hashed: so none of the one is any of the other, whatever a client sends.
+const OF_PASSWORD: &[u8] = &[0];
+const OF_NETWORK: &[u8] = &[1];
 
 /// The wrong passwords of one network, for one user and for all.
 struct Tries {
@@ -479,6 +559,11 @@ pub struct AccessRequest<'a> {
 const WRONG: &str = "This needs credentials that the server accepts.";
 
 impl AccessRequest<'_> {
+    /// The network that it comes from, if that is known.
+    fn network(&self) -> Option<Network> {
+        self.client.filter(|_| !self.is_of_proxy).map(network_of)
+    }
+
     fn forbidden(&self, cause: &str) -> Result<Verdict, HeadTooLong> {
         Ok(Verdict::Answer(self.answer(403, cause, &[])?))
     }
@@ -512,9 +597,11 @@ fn challenges(rules: &Rules<'_>) -> Vec<(String, String)> {
     challenges
 }
 
-fn tag(key: &hmac::Key, bytes: &[u8]) -> Tag {
+fn tag(key: &hmac::Key, parts: &[&[u8]]) -> Tag {
+    let mut context = hmac::Context::with_key(key);
+    parts.iter().for_each(|part| context.update(part));
     let mut tag = [0; 32];
-    tag.copy_from_slice(hmac::sign(key, bytes).as_ref());
+    tag.copy_from_slice(context.sign().as_ref());
     tag
 }
 
@@ -542,9 +629,9 @@ mod tests {
             tag
         };
         for number in 0..REMEMBERED_MAX + 10 {
-            guard.remember(tag(number), 0, Instant::from_ms(number as u64));
+            guard.remember((tag(number), tag(number)), 0, Instant::from_ms(number as u64));
         }
-        assert_eq!(guard.held().verified.len(), REMEMBERED_MAX);
+        assert_eq!(guard.held().verified.users.len(), REMEMBERED_MAX);
         assert!(guard.verified(&tag(REMEMBERED_MAX + 9), Instant::from_ms(2000)).is_some());
         assert!(guard.verified(&tag(0), Instant::from_ms(2000)).is_none());
         assert!(guard.verified(&tag(REMEMBERED_MAX), Instant::from_ms(2000 + u64::from(REMEMBERED_MS))).is_none());

@@ -18,6 +18,8 @@ pub(super) struct Verify {
     pub(super) guard: Arc<Guard>,
     /// The keyed hash by which the result is remembered.
     pub(super) tag: Tag,
+    /// The same with the network that has shown it.
+    pub(super) from: Tag,
     /// Name and password, in Base64.
     pub(super) encoded: Vec<u8>,
     pub(super) tries: Tries,
@@ -73,7 +75,7 @@ impl Program for Verify {
         }
         match self.verify() {
             Some(user) => {
-                self.guard.remember(self.tag, user, input.now);
+                self.guard.remember((self.tag, self.from), user, input.now);
                 StepResult::Again
             }
             None => {
@@ -93,7 +95,7 @@ impl Verify {
         // An unknown name has always the same user's hash, as a known one has: neither time nor its spread tells them
         // apart.
         let instead = || {
-            super::tag(&self.guard.key, name.as_bytes())[..2].iter().fold(0, |at, byte| at << 8 | usize::from(*byte))
+            super::tag(&self.guard.key, &[name.as_bytes()])[..2].iter().fold(0, |at, byte| at << 8 | usize::from(*byte))
         };
         let (_, hash) = users.get(known.unwrap_or_else(|| instead() % users.len().max(1)))?;
         let is_right = hash.verify(&password);
