@@ -112,7 +112,7 @@ fn close(any: &mut Vec<Vec<Literal>>, group: &mut Vec<Vec<Literal>>, has_file: &
 }
 
 /// Whether it asks that there is a file or a folder, or that there is none.
-fn of_file(text: &str, pattern: &str) -> Option<bool> {
+pub(super) fn of_file(text: &str, pattern: &str) -> Option<bool> {
     let is_name = ["REQUEST_FILENAME", "DOCUMENT_ROOT", "SCRIPT_FILENAME", "CONTEXT_DOCUMENT_ROOT"]
         .iter()
         .any(|name| text.contains(name));

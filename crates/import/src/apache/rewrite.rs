@@ -78,6 +78,8 @@ pub(super) fn carry(directives: &[&Directive], place: &Place<'_>, routes: &mut R
     if rules.is_empty() {
         return made;
     }
+    let all: Vec<(&[&Directive], Rule<'_>)> =
+        rules.iter().map(|(lines, rule)| (&**lines, Rule::new(rule, place, base))).collect();
     if engine.is_none_or(|one| !one.argument(0).eq_ignore_ascii_case("on")) {
         for (conditions, rule) in rules {
             for one in conditions.into_iter().chain([rule]) {
@@ -89,7 +91,7 @@ pub(super) fn carry(directives: &[&Directive], place: &Place<'_>, routes: &mut R
     // Conditions under which later rules are not carried out.
     let mut exempt: Vec<Vec<Literal>> = Vec::new();
     let mut skips_files = false;
-    for (lines, rule) in rules {
+    for &(ref lines, rule) in &rules {
         let one = Rule::new(rule, place, base);
         let is_soft = one.redirects() && !one.has("F") && !one.has("G");
         let is_exemption = one.to == "-" && !["F", "G", "R"].iter().any(|flag| one.has(flag));
@@ -99,7 +101,7 @@ pub(super) fn carry(directives: &[&Directive], place: &Place<'_>, routes: &mut R
             () if is_soft => condition::Use::Leads,
             () => condition::Use::Answers,
         };
-        let mut conditions = condition::conditions(&lines, use_of);
+        let mut conditions = condition::conditions(lines, use_of);
         for all in &mut conditions.any {
             all.extend(one.path());
             for (test, _) in all.iter_mut() {
@@ -133,9 +135,23 @@ pub(super) fn carry(directives: &[&Directive], place: &Place<'_>, routes: &mut R
         if skips_files {
             conditions.file.get_or_insert(false);
         }
+        if let Some(why) = one.is_unsure(&all, rule.line) {
+            draft.lose(rule.line, format!("`{}`: {why}; {DENIED_WORDS}", rule.text()));
+            one.refuse(&conditions, routes, draft);
+            continue;
+        }
         one.carry(&conditions, routes, &mut made, draft);
     }
     made
+}
+
+/// Whether a rule leads some clients away, or all: its conditions ask for more than the address that is asked for.
+fn leads_away(lines: &[&Directive], rule: &Rule<'_>) -> bool {
+    let asks = |line: &&Directive| {
+        condition::of_file(line.argument(0), line.argument(1)).is_none() && condition::asks_for_client(line.argument(0))
+    };
+    let refuses = rule.has("F") || rule.has("G");
+    (rule.to != "-" || rule.has("R")) && !refuses && (lines.is_empty() || lines.iter().any(asks))
 }
 
 /// Conditions without what is exempt.
@@ -249,18 +265,28 @@ impl<'d> Rule<'d> {
             )
     }
 
-    /// The expression over whole paths.
+    /// The expression over whole paths. A rule of a folder sees what follows `base`: there its `^` is behind that.
     fn regex(&self) -> String {
         let case = if self.has("NC") || self.has("nocase") { "(?i)" } else { "" };
         let base = regex::escape(&self.base);
+        let begins = |with: &str| with_beginnings(&self.pattern, with);
         match self.pattern.strip_prefix('^') {
             _ if self.base.is_empty() => format!("{case}{}", self.pattern),
-            Some(rest) if !has_alternatives(rest) => {
+            Some(rest) if begins("").1 == 1 && !has_alternatives(rest) => {
                 format!("{case}^{base}{}", rest.strip_prefix("/?").unwrap_or(rest))
             }
-            Some(rest) => format!("{case}^{base}(?:{rest})"),
-            None => format!("{case}^{base}(?s:.*)(?:{})", self.pattern),
+            _ if begins("").1 == 0 => format!("{case}^{base}(?s:.*)(?:{})", self.pattern),
+            // A slash begins every path: what fits elsewhere fits in the folder.
+            _ if self.base == "/" => format!("{case}{}", begins("^/").0),
+            _ => format!("{case}^{base}(?s:.*)(?:{})", begins("").0),
         }
+    }
+
+    /// Whether its expression over whole paths fits more of its folder than is meant.
+    fn is_wider(&self) -> bool {
+        let is_plain = self.pattern.starts_with('^') && !has_alternatives(&self.pattern);
+        let beginnings = with_beginnings(&self.pattern, "").1;
+        !matches!(&*self.base, "" | "/") && beginnings > usize::from(is_plain)
     }
 
     fn path(&self) -> Option<Literal> {
@@ -280,9 +306,47 @@ impl<'d> Rule<'d> {
             };
             return Some((test, true));
         }
+        if self.is_wider() && !(self.has("F") || self.has("G")) {
+            let why = "an expression that begins in its middle is for a whole site";
+            return Some((Test::Unsaid(Unsaid::of_request(why)), false));
+        }
         let regex = self.regex();
         let regex = if self.has("F") || self.has("G") { crate::nginx::restricting(&regex) } else { regex };
         Some((Test::Path(vec![PathTest::new(Kind::Regex, &regex, false)]), false))
+    }
+
+    /// Why it is not known what answers for the path that it leads to, if that is so: another rule leads clients away
+    /// from there. In a folder all rules are carried out for it, elsewhere those behind it unless it is the last.
+    fn is_unsure(&self, all: &[(&[&Directive], Rule<'_>)], line: usize) -> Option<&'static str> {
+        let is_inner = self.to != "-" && !self.redirects() && !["F", "G", "P", "END"].iter().any(|flag| self.has(flag));
+        if !is_inner {
+            return None;
+        }
+        if ["C", "CHAIN", "N", "NEXT", "S", "SKIP"].iter().any(|flag| self.has(flag)) {
+            return Some("rules are not skipped or repeated");
+        }
+        let path = self.to.split('?').next().unwrap_or_default();
+        let start = path.split(['$', '%']).next().unwrap_or_default();
+        let target = if start == path { Pattern::Exact(path.to_owned()) } else { Pattern::Prefix(start.to_owned()) };
+        let is_carried_out = |other: &Rule<'_>| match self.base.is_empty() {
+            true => other.directive.line > line && !self.has("L"),
+            false => other.directive.line != line,
+        };
+        // What is for all paths has led the client away from the first one.
+        let may_fit = |other: &Rule<'_>| {
+            !other.is_for_all() && !Pattern::from_regex(&other.regex()).is_ok_and(|one| one.is_apart_from(&target))
+        };
+        let leads_on = |(lines, other): &(&[&Directive], Rule<'_>)| {
+            is_carried_out(other) && other.redirects() && leads_away(lines, other) && may_fit(other)
+        };
+        all.iter().any(leads_on).then_some("another rule leads clients away from where it leads")
+    }
+
+    /// Answers its requests with 404.
+    fn refuse(&self, conditions: &Conditions, routes: &mut Routes, draft: &mut Draft) {
+        for all in &conditions.any {
+            routes.emit(self.strength(), self.directive, all, vec![("respond", "404".into())], true, draft);
+        }
     }
 
     fn carry(&self, conditions: &Conditions, routes: &mut Routes, made: &mut Made, draft: &mut Draft) {
@@ -569,6 +633,27 @@ impl<'d> Rule<'d> {
             routes.emit(self.strength(), line, all, vec![("respond", "404".into())], true, draft);
         }
     }
+}
+
+/// An expression with `with` in the place of each `^` that stands for the beginning, and how many there are.
+fn with_beginnings(regex: &str, with: &str) -> (String, usize) {
+    let (mut out, mut count, mut is_escaped, mut in_class) = (String::new(), 0, false, false);
+    for one in regex.chars() {
+        let is_plain = !is_escaped;
+        is_escaped = is_plain && one == '\\';
+        match one {
+            '^' if is_plain && !in_class => {
+                out.push_str(with);
+                count += 1;
+                continue;
+            }
+            '[' if is_plain => in_class = true,
+            ']' if is_plain => in_class = false,
+            _ => {}
+        }
+        out.push(one);
+    }
+    (out, count)
 }
 
 /// Whether there is an alternative outside of groups.

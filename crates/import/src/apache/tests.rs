@@ -222,6 +222,28 @@ fn rules_refuse_and_lead_elsewhere() {
             "User-Agent: evil\r\n",
             "403",
         ),
+        // What begins within an expression begins behind the folder.
+        ("RewriteRule (^|/)secret - [F]", "/secret.txt", "", "403"),
+        ("RewriteRule (?:^|/)secret\\.txt$ - [F]", "/a/secret.txt", "", "403"),
+        ("RewriteRule ^secret|^admin - [F]", "/admin/x", "", "403"),
+        ("RewriteRule ^secret|^admin - [F]", "/x/admin", "", "unix:/run/php.sock"),
+        ("RewriteRule (?i)^SECRET - [F]", "/secret", "", "403"),
+        ("RewriteRule (^old|^older)/(.*)$ /new/$2 [R]", "/older/x", "", "to /new/$2"),
+        // Who is led away from where a rule leads is not let in by that.
+        (
+            "RewriteRule ^go/(.*) /admin/$1\nRewriteCond %{HTTP_COOKIE} !s=1\nRewriteRule ^admin /login [R]",
+            "/go/x",
+            "",
+            "404",
+        ),
+        ("RewriteRule ^admin /login [R]\nRewriteRule ^go/(.*) /admin/$1 [L]", "/go/x", "", "404"),
+        ("RewriteRule ^adm(.*) /admin$1 [C]\nRewriteRule ^admin - [F]", "/adm/x", "", "404"),
+        (
+            "RewriteCond %{HTTP_HOST} ^w\nRewriteRule ^b https://b.example/ [R]\nRewriteRule ^go/(.*) /b/$1 [L]",
+            "/go/x",
+            "",
+            "nothing",
+        ),
         ("RewriteRule ^x/(.*)$ http://127.0.0.1:3000/x/$1 [P]", "/x/y", "", "404"),
         ("RewriteRule ^(.*)$ http://127.0.0.1:3000/$1 [P]", "/x/y", "", "127.0.0.1:3000"),
     ] {
