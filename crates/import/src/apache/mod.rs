@@ -39,9 +39,7 @@ pub struct ApacheOptions {
 pub(super) fn import(text: &str, files: Files<'_>, options: &ApacheOptions) -> Result<Imported, Note> {
     let mut base = Draft::default();
     let mut directives = syntax::expand(syntax::parse(text, 0)?, files, &mut base);
-    if options.folder.is_none() {
-        with_folders(&mut directives, files, &mut base);
-    }
+    with_folders(&mut directives, options.folder.as_deref(), files, &mut base);
     let of = |directives: &[Directive]| {
         let mut draft = Draft {
             file_names: base.file_names.clone(),
@@ -65,11 +63,13 @@ pub(super) fn import(text: &str, files: Files<'_>, options: &ApacheOptions) -> R
     draft.finish("Apache")
 }
 
-/// Folders beneath a root in which files of folders are looked for.
-const FOLDERS_MAX: usize = 500;
+/// Names beneath a root of which each may be a folder with a file of its own, and how deep they are.
+const NAMES_MAX: usize = 50_000;
+const DEPTH_MAX: usize = 24;
 
-/// Takes files of folders over as sections, where they are believed.
-fn with_folders(directives: &mut Vec<Directive>, files: Files<'_>, draft: &mut Draft) {
+/// Takes files of folders over as sections, where they are believed. Of one that is imported alone, those beneath
+/// `folder`, where it is.
+fn with_folders(directives: &mut Vec<Directive>, folder: Option<&str>, files: Files<'_>, draft: &mut Draft) {
     let mut roots: Vec<String> = Vec::new();
     let mut is_believed = false;
     each(directives, &mut |directive| match &*directive.name {
@@ -79,17 +79,22 @@ fn with_folders(directives: &mut Vec<Directive>, files: Files<'_>, draft: &mut D
     });
     roots.sort();
     roots.dedup();
+    let alone = folder.map(|folder| folder.trim_end_matches('/').to_owned());
     let mut folders = if is_believed { roots } else { Vec::new() };
-    let mut at = 0;
-    while at < folders.len() && folders.len() < FOLDERS_MAX {
+    folders.extend(alone.clone());
+    let (mut at, mut is_whole) = (0, true);
+    while at < folders.len() {
         let folder = folders[at].clone();
         at += 1;
-        if folder.matches('/').count() < 12 {
-            folders.extend(
-                (files.list)(&format!("{folder}/*"))
-                    .into_iter()
-                    .filter(|name| !name.rsplit('/').next().unwrap_or_default().contains('.')),
-            );
+        // Nothing is found beneath a file. Hidden names are not served.
+        let beneath = (files.list)(&format!("{folder}/*"));
+        let is_looked_at = folder.matches('/').count() < DEPTH_MAX && folders.len() + beneath.len() <= NAMES_MAX;
+        is_whole &= is_looked_at || beneath.is_empty();
+        if is_looked_at {
+            folders.extend(beneath);
+        }
+        if alone.as_ref() == Some(&folder) {
+            continue;
         }
         let name = format!("{folder}/.htaccess");
         let Ok(text) = (files.read)(&name) else { continue };
@@ -99,7 +104,7 @@ fn with_folders(directives: &mut Vec<Directive>, files: Files<'_>, draft: &mut D
                 let inner = syntax::expand(inner, files, draft);
                 let words = vec!["Directory".to_owned(), folder];
                 let line = draft.file_names.len() * crate::FILE_LINES + 1;
-                directives.push(Directive { line, name: "directory".into(), words, inner: Some(inner) });
+                directives.push(Directive { line, name: section::OF_FILE.into(), words, inner: Some(inner) });
             }
             Err(note) => {
                 draft.lose(note.line, format!("`{name}` cannot be read, so nobody is let in: {}", note.words));
@@ -112,12 +117,16 @@ fn with_folders(directives: &mut Vec<Directive>, files: Files<'_>, draft: &mut D
                 let words = vec!["Directory".to_owned(), folder];
                 directives.push(Directive {
                     line: note.line,
-                    name: "directory".into(),
+                    name: section::OF_FILE.into(),
                     words,
                     inner: Some(vec![denied]),
                 });
             }
         }
+    }
+    if !is_whole {
+        let why = "there are too many folders: what a `.htaccess` in some of them says is not carried over";
+        draft.lose(1, why.to_owned());
     }
 }
 

@@ -14,6 +14,9 @@ use super::{condition, directives, proxy, redirect, rewrite};
 use crate::matching::{Kind, Literal, PathTest, Test};
 use crate::{Draft, Files, Site};
 
+/// The name of the section that the file of a folder (`.htaccess`) is.
+pub(super) const OF_FILE: &str = ".htaccess";
+
 /// A section and its paths.
 #[derive(Debug)]
 pub(super) struct Part<'d> {
@@ -72,15 +75,16 @@ pub(super) fn parts<'d>(
     let mut inner = Inner::default();
     for section in all.iter().copied().filter(|one| is_section(one)) {
         match &*section.name {
-            "directory" if section.argument(0) != "~" => {
+            "directory" | OF_FILE if section.argument(0) != "~" => {
                 let path = section.argument(0).trim_end_matches('/');
                 for (prefix, is_exact) in urls(path, root, aliases) {
                     let tests = match &*prefix {
                         "/" => Vec::new(),
                         prefix => vec![(Test::Path(vec![PathTest::new(Kind::Prefix, prefix, false)]), false)],
                     };
-                    let depth = path.matches('/').count();
-                    folders.push((depth, part(section, tests, Some(prefix), !is_exact, false, &mut inner, draft)));
+                    // What a folder says itself comes behind what is said of it.
+                    let place = (path.matches('/').count(), section.name == OF_FILE);
+                    folders.push((place, part(section, tests, Some(prefix), !is_exact, false, &mut inner, draft)));
                 }
             }
             "directory" | "directorymatch" => {
@@ -122,7 +126,7 @@ pub(super) fn parts<'d>(
             _ => of_condition(section, &[], &mut inner, draft),
         }
     }
-    folders.sort_by_key(|(depth, _)| *depth);
+    folders.sort_by_key(|(place, _)| *place);
     [first]
         .into_iter()
         .chain(folders.into_iter().map(|(_, part)| part))

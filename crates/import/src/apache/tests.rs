@@ -184,6 +184,21 @@ fn denied(text: &str, path: &str) -> bool {
 }
 
 #[test]
+fn what_a_folder_says_itself_counts_behind_what_is_said_of_it() {
+    let granted = |folder: &str| format!("<Directory {folder}>\nAllowOverride All\nRequire all granted\n</Directory>");
+    for lines in [granted("/srv/www"), granted("/srv/www/private"), granted("/srv/www/private/")] {
+        let text = host(&lines);
+        assert!(denied(&text, "/private/x") && !denied(&text, "/x"), "{lines}: {text}");
+    }
+    // Those beneath one that is imported alone count as well.
+    let text = folder("Options -Indexes");
+    assert!(denied(&text, "/private/x") && !denied(&text, "/x"), "{text}");
+    // What is said of a folder beneath it comes behind it, and so do names of files.
+    let text = host(&format!("{}\n{}", granted("/srv/www"), granted("/srv/www/private/open")));
+    assert!(denied(&text, "/private/x") && !denied(&text, "/private/open/x"), "{text}");
+}
+
+#[test]
 fn rules_refuse_and_lead_elsewhere() {
     for (lines, path, fields, expected) in [
         ("RewriteRule ^secret - [F]", "/secret/x", "", "403"),
