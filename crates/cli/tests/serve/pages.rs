@@ -422,11 +422,29 @@ fn a_file_is_not_sent_for_another_path_where_a_route_answers_otherwise(engine: E
         [[site.route]]\nmatch = { path = \"/open/*\", header = { X-Bad = true } }\nrespond = 403\n\
         [[site.route]]\nmatch = { path = \"/part/*\", header = { X-Bad = true } }\nrewrite = \"/.denied\"\n\
         [[site.route]]\nmatch = \"/parted/*\"\nrewrite = \"/part/$1\"\n\
+        [[site.route]]\nmatch = { path = \"/inner/*\", header = { Cookie = false } }\nredirect = { to = \"/login\", status = 302 }\n\
+        [[site.route]]\nmatch = { path = \"/inner/b.txt\", client = [\"127.0.0.0/8\"] }\nrewrite = \"/open/a.txt\"\n\
+        [[site.route]]\nmatch = \"/to-inner/*\"\ntry = [\"/inner/$1\"]\n\
+        [[site.route]]\nmatch = \"/moved/a.txt\"\nredirect = { to = \"/from-moved\", status = 301 }\n\
+        [[site.route]]\nmatch = { path = \"/moved/b.txt\", query = { x = \"1\" } }\nredirect = { to = \"/from-moved\", status = 301 }\n\
+        [[site.route]]\nmatch = \"/from-moved\"\nrewrite = \"/moved/a.txt\"\n\
+        [[site.route]]\nmatch = \"/also-moved\"\nrewrite = \"/moved/b.txt\"\n\
         [[site.route]]\nmatch = \"*.cgi\"\ncgi = true\n\
         [[site.route]]\nmatch = \"/try/*\"\ntry = [\"/secret/$1\"]\n\
         [[site.route]]\nmatch = \"/rewrite/*\"\nrewrite = \"/nowhere/$1\"\n\
         [[site.route]]\nmatch = \"/led/*\"\nrewrite = \"/some/$1\"\n";
-    let names = ["secret/a.txt", "nowhere/a.txt", "some/a.txt", "part/a.txt", "open/a.txt", "open/index.html"];
+    let names = [
+        "secret/a.txt",
+        "nowhere/a.txt",
+        "some/a.txt",
+        "part/a.txt",
+        "open/a.txt",
+        "open/index.html",
+        "inner/a.txt",
+        "inner/b.txt",
+        "moved/a.txt",
+        "moved/b.txt",
+    ];
     let launch = names.iter().fold(Launch::new(engine).config(config), |launch, name| launch.file(name, "the file"));
     let launch = launch.file("secret/run.cgi", script);
     fs::set_permissions(launch.site().join("secret/run.cgi"), fs::Permissions::from_mode(0o755)).unwrap();
@@ -440,13 +458,15 @@ fn a_file_is_not_sent_for_another_path_where_a_route_answers_otherwise(engine: E
             "/rewrite/a.txt",
             "/led/a.txt",
             "/parted/a.txt",
+            "/to-inner/a.txt",
+            "/to-inner/b.txt",
         ] {
             let answer = server.connect().get(path).unwrap();
             let content = String::from_utf8_lossy(&answer.content).into_owned();
             assert!(answer.status >= 400, "{path}: {}", answer.status);
             assert!(!content.contains("the file") && !content.contains("the script"), "{path}: {content}");
         }
-        for path in ["/open/a.txt", "/open/", "/some/a.txt", "/part/a.txt"] {
+        for path in ["/open/a.txt", "/open/", "/some/a.txt", "/part/a.txt", "/from-moved", "/also-moved?x=1"] {
             assert_eq!(server.connect().get(path).unwrap().status, 200, "{path}");
         }
     }

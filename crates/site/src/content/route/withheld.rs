@@ -1,11 +1,14 @@
-//! Paths at which no file is sent, whatever there is: a route answers otherwise there, or leads to where nothing can
-//! be.
+//! Paths at which no file is sent, whatever there is: a route answers otherwise there, leads to where nothing can be, or
+//! leads this client elsewhere.
 //!
-//! Owns: that judgement, and which files the server itself uses. Guarantees: a file that is never sent for its own path
-//! is not sent for another one either, to which `try` or `rewrite` leads. Rights of clients are `access`'s.
+//! Owns: that judgement, and which files the server itself uses. Guarantees: a file that is never sent for its own path,
+//! or not to this client, is not sent for another one either, to which `try` or `rewrite` leads. A redirect that is for
+//! all clients (`/index.html` to `/`) says of a file where it has its address, and keeps it from nobody. Rights of
+//! clients are `access`'s.
 
+use lamna_config::route::condition::Condition;
 use lamna_config::route::template::Template;
-use lamna_config::route::{RULE_FILES, Rules, Switch, merge};
+use lamna_config::route::{RULE_FILES, RouteSettings, Rules, Switch, merge};
 use lamna_proto::parse::path;
 
 use super::{Effective, RouteId, Routes};
@@ -18,8 +21,8 @@ impl Routes {
         is_rule_file || self.own.iter().any(|own| own.covers(path))
     }
 
-    /// Whether no file is sent at the path `to`: a route answers otherwise there, or leads to where nothing can be. Of
-    /// routes that may apply there, those that refuse count.
+    /// Whether no file is sent at the path `to`: a route answers otherwise there, leads to where nothing can be, or leads
+    /// this client elsewhere. Of routes that may apply there, those that refuse or lead elsewhere count.
     pub(super) fn withhold(&self, from: &Effective, to: &[u8]) -> bool {
         let ids = self.matcher.by_path(to);
         let applies = |id: &RouteId| self.matcher.route(*id).conditions.is_empty() || from.matched.contains(id);
@@ -29,10 +32,18 @@ impl Routes {
                 || matches!(&route.rewrite, Switch::Set(template) if leads_nowhere(template));
             is_refusal && !from.failed.contains(id)
         };
+        let leads_away = |id: &RouteId| leads_some_away(self.matcher.route(*id)) && !from.failed.contains(id);
         let certain = ids.iter().copied().filter(applies);
-        ids.iter().any(|id| !applies(id) && refuses(id))
+        ids.iter().any(|id| !applies(id) && refuses(id) || leads_away(id))
             || withholds(&merge(certain.map(|id| (usize::from(id), self.matcher.route(id)))))
     }
+}
+
+/// Whether a route leads clients elsewhere by what they are or show.
+fn leads_some_away(route: &RouteSettings) -> bool {
+    let leads = matches!(&route.redirect, Switch::Set(redirect) if !redirect.if_missing)
+        || matches!(route.rewrite, Switch::Set(_));
+    leads && route.conditions.iter().any(Condition::tells_clients_apart)
 }
 
 fn leads_nowhere(template: &Template) -> bool {
