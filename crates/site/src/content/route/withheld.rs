@@ -1,10 +1,10 @@
-//! Paths at which no file is sent, whatever there is: a route answers otherwise there, leads to where nothing can be, or
-//! leads this client elsewhere.
+//! Paths at which no file is sent, whatever there is: a route answers otherwise there, leads to where nothing can be,
+//! or leads this client elsewhere.
 //!
-//! Owns: that judgement, and which files the server itself uses. Guarantees: a file that is never sent for its own path,
-//! or not to this client, is not sent for another one either, to which `try` or `rewrite` leads. A redirect that is for
-//! all clients (`/index.html` to `/`) says of a file where it has its address, and keeps it from nobody. Rights of
-//! clients are `access`'s.
+//! Owns: that judgement, and which files the server itself uses. Guarantees: a file that is never sent for its own
+//! path, or not to this client, is not sent for another one either, to which `try` or `rewrite` leads. A redirect that
+//! is for all clients (`/index.html` to `/`) says of a file where it has its address, and keeps it from nobody. Rights
+//! of clients are `access`'s.
 
 use lamna_config::route::condition::Condition;
 use lamna_config::route::template::Template;
@@ -21,8 +21,8 @@ impl Routes {
         is_rule_file || self.own.iter().any(|own| own.covers(path))
     }
 
-    /// Whether no file is sent at the path `to`: a route answers otherwise there, leads to where nothing can be, or leads
-    /// this client elsewhere. Of routes that may apply there, those that refuse or lead elsewhere count.
+    /// Whether no file is sent at the path `to`: a route answers otherwise there, leads to where nothing can be, or
+    /// leads this client elsewhere. Of routes that may apply there, those that refuse or lead elsewhere count.
     pub(super) fn withhold(&self, from: &Effective, to: &[u8]) -> bool {
         let ids = self.matcher.by_path(to);
         let applies = |id: &RouteId| self.matcher.route(*id).conditions.is_empty() || from.matched.contains(id);
