@@ -49,6 +49,13 @@ impl Asked<'_> {
         )
     }
 
+    /// Whether everybody may read at the path.
+    pub(crate) fn lets_anyone_in(&self, text: &str, host: &str) -> bool {
+        let settings = parse_unseen(text, "/a.toml".as_ref()).unwrap_or_else(|why| panic!("{why}\n{text}"));
+        let is_open = |rules: Rules, _: &str| !matches!(rules.access.readers(), Some(Allowed::Only(_)));
+        self.with_rules(&settings, host, is_open)
+    }
+
     /// `nothing` (a fixed answer among it), `application`, `to` and an address, or `file` and what is looked for.
     pub(crate) fn answer(&self, text: &str, host: &str) -> String {
         let settings = parse_unseen(text, "/a.toml".as_ref()).unwrap_or_else(|why| panic!("{why}\n{text}"));

@@ -1,9 +1,10 @@
 //! Caddyfiles: what their directives are here.
 //!
 //! Owns: which directives are carried over and how; matchers are in `matcher`. Caddy compares paths without regard to
-//! case, which is not carried over and stands in no list.
+//! case: what keeps somebody out does so here (`case`), and the rest is not carried over and stands in no list.
 
 mod address;
+mod case;
 mod deny;
 mod errors;
 mod fields;
@@ -233,6 +234,7 @@ fn finish_routes(directives: &[Line], snippets: &Snippets, site: &mut Site, draf
     settle::deny_rewritten(site, draft);
     fields::settle(site, draft);
     settle::merge(site, draft);
+    case::keep_out_any_case(site);
     site.source = settle::source(&handles, has_scripts, site);
     let file_servers = std::mem::take(&mut draft.file_servers);
     settle::list_folders(&file_servers, site, draft);
