@@ -157,7 +157,11 @@ impl Pattern {
         if exact(self) && exact(other) {
             return one != two;
         }
-        let shares_beginning = one.starts_with(&two) || two.starts_with(&one);
+        let shares_beginning = match (exact(self), exact(other)) {
+            (true, _) => one.starts_with(&two),
+            (_, true) => two.starts_with(&one),
+            _ => one.starts_with(&two) || two.starts_with(&one),
+        };
         let (one, two) = (self.suffix(), other.suffix());
         let shares_end = one.ends_with(two) || two.ends_with(one);
         !shares_beginning || !shares_end
@@ -327,6 +331,20 @@ mod tests {
         // That a path begins with a slash says nothing.
         assert_eq!(one("*").specificity(), one("/*").specificity());
         assert!(in_order.windows(2).all(|pair| pair[0].specificity() > pair[1].specificity()));
+    }
+
+    #[test]
+    fn one_path_is_apart_from_what_begins_with_more() {
+        let regex = Pattern::from_regex("^/api/").unwrap();
+        for (path, other, apart) in [
+            ("/api", one("/api/*"), true),
+            ("/api", regex, true),
+            ("/api", one("/ap*"), false),
+            ("/api", one("*"), false),
+        ] {
+            let path = one(path);
+            assert_eq!((path.is_apart_from(&other), other.is_apart_from(&path)), (apart, apart), "{other:?}");
+        }
     }
 
     #[test]
