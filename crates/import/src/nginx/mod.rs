@@ -15,6 +15,7 @@ mod location;
 mod log;
 mod mapped;
 mod needless;
+mod passed;
 mod pattern;
 mod proxies;
 mod refusal;
@@ -70,6 +71,7 @@ pub(super) fn import(text: &str, files: Files<'_>) -> Result<Imported, Note> {
     let mut base = Draft::default();
     let mut directives = include::expand(syntax::parse(text)?, files, &mut base);
     mapped::expand(&mut directives, &mut base);
+    passed::expand(&mut directives);
     access::read_files(&directives, files.read, &mut base);
     let of = |directives: &[Directive]| {
         let mut draft = Draft {

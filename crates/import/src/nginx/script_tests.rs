@@ -105,7 +105,7 @@ fn a_rewrite_of_a_location_stays_within_it() {
     assert_eq!(sent(&text, "/in/a"), ["/of/a"], "{text}");
     assert_eq!(sent(&text, "/a"), ["/a"], "{text}");
     assert!(text.contains("it stays within its location"), "{text}");
-    let text = text_of("location /api/ { rewrite ^/api/(.*)$ /$1 break; proxy_pass http://127.0.0.1:1; }");
+    let text = text_of("location /api/ { rewrite ^/api/(.*)$ /v1/$1 break; proxy_pass http://127.0.0.1:1; }");
     assert!(text.contains("/.denied") && !text.contains("proxy ="), "{text}");
 }
 
