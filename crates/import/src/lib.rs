@@ -19,6 +19,7 @@ mod kind;
 mod listen;
 mod matching;
 mod nginx;
+mod plain;
 mod proof;
 mod reach;
 mod respond;
@@ -164,8 +165,9 @@ struct Site {
     hosts: Vec<String>,
     /// Addresses at which the other server has it answer; none where that is not said.
     listens: Vec<String>,
-    /// Whether all that it does is to lead to the same with TLS.
+    /// Whether it leads to the same with TLS, but for what is `beside_tls`.
     leads_to_tls: bool,
+    beside_tls: Vec<plain::Beside>,
     /// Keys and values, as they are written.
     keys: Vec<(&'static str, String)>,
     aliases: Vec<(String, String)>,
@@ -236,15 +238,29 @@ impl Draft {
         if site.leads_to_tls {
             let is_done = |host: &String| self.sites.iter().any(|other| has_tls(other) && other.hosts.contains(host));
             let had_hosts = !site.hosts.is_empty();
-            site.hosts.retain(|host| !is_done(host));
+            let (done, own) = std::mem::take(&mut site.hosts).into_iter().partition::<Vec<_>, _>(is_done);
+            site.hosts = own;
             let is_default = !had_hosts && self.sites.iter().any(|other| has_tls(other) && other.hosts.is_empty());
+            let stands_for = |other: &Site| {
+                has_tls(other)
+                    && (is_default && other.hosts.is_empty() || done.iter().any(|host| other.hosts.contains(host)))
+            };
+            let said: Vec<Note> = self
+                .sites
+                .iter_mut()
+                .filter(|other| stands_for(other))
+                .flat_map(|other| plain::hand_on(&site, other))
+                .collect();
+            self.lost.extend(said);
             if had_hosts && site.hosts.is_empty() || is_default {
                 return self.forget_root(site.line);
             }
         }
-        for at in (0..self.sites.len()).rev().filter(|_| !site.leads_to_tls) {
+        let places = if site.leads_to_tls { 0..0 } else { 0..self.sites.len() };
+        for at in places.rev() {
             if self.sites[at].leads_to_tls && shares(&self.sites[at], &site) {
                 self.forget_root(self.sites[at].line);
+                self.lost.extend(plain::hand_on(&self.sites[at], &mut site));
                 if !has_tls(&site) {
                     self.lose(self.sites[at].line, format!("this redirect of {}: {left_out}", names_of(&site)));
                 }

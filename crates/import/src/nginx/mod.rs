@@ -65,6 +65,7 @@ use tls::Tls;
 use turn::Turn;
 use variables::{location_of, template};
 
+use crate::plain::Beside;
 use crate::respond::{self, is_error};
 
 pub(super) fn import(text: &str, files: Files<'_>) -> Result<Imported, Note> {
@@ -430,7 +431,11 @@ fn server(line: usize, directives: &[Directive], outer: &Scope, draft: &mut Draf
     let is_challenge =
         |one: &Location| matches!(&one.pattern, Pattern::Prefix(prefix) if prefix.starts_with("/.well-known/"));
     let leads = |one: &Location| leads_to_itself(&one.action);
-    site.leads_to_tls |= read.iter().any(leads) && read.iter().all(|one| leads(one) || is_challenge(one));
+    let is_all = |one: &Location| leads(one) && one.pattern == Pattern::Prefix("/".to_owned());
+    site.leads_to_tls |=
+        read.iter().any(leads) && read.iter().all(|one| leads(one) || is_challenge(one)) || read.iter().any(is_all);
+    let beside = |one: &Location| Beside { line: one.line, pattern: one.pattern.text() };
+    site.beside_tls = read.iter().filter(|one| !leads(one)).map(beside).collect();
     limit::push(&limits, &read, &mut site, draft);
     limit::push_speeds(&scope.speed, &read, &mut site, draft);
     let runs_scripts = read.iter().any(|one| one.runs_scripts());
