@@ -7,6 +7,7 @@ mod access;
 mod action;
 mod caching;
 mod continuation;
+mod directory;
 mod gateway;
 mod include;
 mod limit;
