@@ -488,7 +488,12 @@ pub(super) fn push_location(
             "priority" => ("priority", (one.priority + 1).to_string()),
             key => (key, value.clone()),
         });
-        site.routes.push(Route { line: one.line, keys: own.collect() });
+        let mut own: Vec<(&'static str, String)> = own.collect();
+        if !own.iter().any(|(key, _)| *key == "rewrite") {
+            // The refusal behind it has one.
+            own.push(("rewrite", "false".to_owned()));
+        }
+        site.routes.push(Route { line: one.line, keys: own });
         keys = vec![("match", matches), ("priority", one.priority.to_string())];
         keys.extend(denied());
     }

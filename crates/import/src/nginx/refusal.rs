@@ -32,9 +32,14 @@ pub(super) fn refuses(directive: &Directive) -> bool {
     directive.name == "if" && directive.block.iter().flatten().any(is_refusal)
 }
 
+/// The condition that the script which FastCGI is asked for is no file.
+const MISSING_SCRIPT: &str = "(!-f$document_root$fastcgi_script_name)";
+
 /// The requests that a directive refuses, if they can be expressed. `has_tls` is that of its server.
 pub(super) fn whom(directive: &Directive, has_tls: bool) -> Option<Whom> {
     match &*directive.name {
+        // A script that is not there is answered with 404.
+        "if" if refuses(directive) && directive.arguments.concat() == MISSING_SCRIPT => Some(Whom::Nobody),
         "if" if refuses(directive) => condition(directive, has_tls),
         "limit_except" => {
             let is_plain = matches!(directive.block.as_deref(), Some([only]) if only.text() == "deny all");

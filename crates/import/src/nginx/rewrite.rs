@@ -53,6 +53,9 @@ fn read(directive: &Directive, names: &Names) -> Result<(Pattern, (&'static str,
     if let Some(missing) = Template::parse(&to)?.missing_from(Some(&pattern)) {
         return Err(format!("it names {missing}, and the expression has no such group"));
     }
+    if leads_away(directive) && !["/", "$path", "http"].iter().any(|start| to.starts_with(start)) {
+        return Err("where it leads does not begin with `/`".to_owned());
+    }
     let status = match directive.argument(2) {
         "permanent" => Some(301),
         _ if leads_away(directive) => Some(302),

@@ -94,6 +94,24 @@ fn what_would_send_a_program_is_refused() {
 }
 
 #[test]
+fn a_script_is_looked_for_where_what_fits_beside_it_is_refused() {
+    let text = text_of("location ~ \\.php { try_files $uri =404; fastcgi_pass unix:/php.sock; }");
+    let answer = |path| crate::asked::Asked::of(path).answer(&text, "a.example");
+    assert_eq!((&*runs(&text, "/a.php"), &*answer("/a.php")), ("unix:/php.sock", "file $path"), "{text}");
+    assert_eq!(answer("/a.phpx"), "nothing", "{text}");
+}
+
+#[test]
+fn a_script_that_is_not_there_needs_no_refusal() {
+    let text = text_of(
+        "index index.php; location ~ [^/]\\.php(/|$) { if (!-f $document_root$fastcgi_script_name) { return 404; } \
+         fastcgi_pass unix:/php.sock; }",
+    );
+    assert_eq!(runs(&text, "/a.php"), "unix:/php.sock", "{text}");
+    assert!(!text.contains("/.denied"), "{text}");
+}
+
+#[test]
 fn a_rewrite_of_a_location_stays_within_it() {
     let text = text_of("location /in/ { rewrite ^ /x break; } location / { }");
     assert_eq!(
