@@ -349,6 +349,8 @@ impl Matchers {
         match rest.split_first() {
             Some((first, rest)) if first == "*" => (Ok(Matcher::any()), rest),
             Some((first, rest)) if first.starts_with('@') => (self.named(first), rest),
+            // Every path begins with a slash.
+            Some((first, others)) if first == "/*" && takes_path(line, others) => (Ok(Matcher::any()), others),
             // The only word of `redir`, `rewrite` and `try_files` is where to.
             Some((first, others)) if first.starts_with('/') && takes_path(line, others) => {
                 let matcher = |path: String| Matcher { paths: vec![path], ..Matcher::default() };

@@ -642,11 +642,23 @@ fn handle(line: &Line, matcher: Matcher, place: &Place<'_>, site: &mut Site, dra
     }
 }
 
+/// Whether a `rewrite` puts the beginning of all paths of `matcher` before what is left of them.
+fn puts_back(line: &Line, matcher: &Matcher) -> bool {
+    let Some(bare) = matcher.prefix().and_then(|prefix| prefix.strip_suffix('/')) else { return false };
+    let to: Vec<&str> = line.words.iter().skip(1).map(String::as_str).filter(|word| *word != "*").collect();
+    let is_same = |to: &str| to.strip_prefix(bare).is_some_and(|rest| matches!(rest, "{path}" | "{uri}"));
+    line.word(0) == "rewrite" && matches!(to[..], [to] if is_same(to))
+}
+
 fn handle_within(line: &Line, matcher: Matcher, place: &Place<'_>, site: &mut Site, draft: &mut Draft) {
-    let inner = line.block.as_deref().unwrap_or_default();
-    let is_whole = matcher.is_any() && line.word(0) != "handle_path";
+    let all = line.block.as_deref().unwrap_or_default();
+    let again: Vec<Line> = all.iter().filter(|one| !puts_back(one, &matcher)).cloned().collect();
+    // What is taken away and put back stays.
+    let is_back = line.word(0) == "handle_path" && again.len() < all.len();
+    let inner = if is_back { &again } else { all };
+    let is_whole = matcher.is_any();
     let (prefix, own_root) = (matcher.prefix().map(str::to_owned), inner.iter().find(|one| one.word(0) == "root"));
-    let is_stripped = line.word(0) == "handle_path";
+    let is_stripped = line.word(0) == "handle_path" && !is_whole && !is_back;
     let is_ordered = place.is_ordered || line.word(0) == "route";
     let place = Place { matcher, is_site: place.is_site && is_whole, is_ordered, ..*place };
     let lose = |draft: &mut Draft| {

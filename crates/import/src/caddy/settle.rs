@@ -136,9 +136,13 @@ fn join(one: &mut Route, other: Route, draft: &mut Draft) {
             None => one.keys.push((key, value)),
             Some((_, own)) if *own == value || matches!(&*value, "false" | "[]") => {}
             Some((own_key, own)) if matches!(&**own, "false" | "[]") => (*own_key, *own) = (key, value),
-            Some(_) => {
+            Some((_, own)) => {
                 let why = "another directive for the same paths says something else, and one counts";
                 draft.lose(other.line, format!("`{key} = {value}`: {why}"));
+                // What comes of both is another path.
+                if key == "rewrite" {
+                    *own = quoted("/.denied");
+                }
             }
         }
     }

@@ -170,6 +170,28 @@ fn what_is_refused_to_some_who_cannot_be_named_is_refused_to_more() {
 }
 
 #[test]
+fn a_beginning_that_is_taken_away_and_put_back_stays() {
+    let of = |inner: &str| caddy(&format!(":80 {{\n{inner}\n}}\n")).unwrap().text;
+    for rewrite in ["rewrite * /api{path}", "rewrite /api{uri}"] {
+        let text = of(&format!("handle_path /api/* {{\n{rewrite}\nreverse_proxy localhost:1\n}}"));
+        assert!(text.contains("proxy = \"http://localhost:1\"") && !text.contains("strip_prefix"), "{text}");
+    }
+    let text = of(
+        "handle_path /api/* {\nrewrite * /v1{path}\nreverse_proxy localhost:1\n}\nhandle {\nreverse_proxy localhost:2\n}",
+    );
+    let answer = |path| crate::asked::Asked::of(path).answer(&text, "a.example");
+    assert_eq!((&*answer("/api/x"), &*answer("/x")), ("nothing", "application"), "{text}");
+}
+
+#[test]
+fn a_block_for_what_begins_with_a_slash_is_for_everything() {
+    for block in ["handle", "handle_path"] {
+        let text = caddy(&format!(":80 {{\n{block} /* {{\nroot * /srv\nfile_server\n}}\n}}\n")).unwrap().text;
+        assert!(text.contains("root = \"/srv\"") && !text.contains("alias"), "{text}");
+    }
+}
+
+#[test]
 fn blocks_of_which_one_is_taken_come_before_the_answer_for_the_rest() {
     for rest in ["respond 404", "handle {\n respond 404\n }"] {
         let text = format!(":80 {{\n handle /api/* {{\n reverse_proxy localhost:1\n }}\n {rest}\n}}\n");
