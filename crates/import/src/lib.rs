@@ -231,28 +231,13 @@ impl Draft {
     /// leads to it.
     fn add(&mut self, mut site: Site) {
         let shares = |one: &Site, other: &Site| {
-            one.hosts.is_empty() && other.hosts.is_empty() || one.hosts.iter().any(|host| other.hosts.contains(host))
+            one.hosts.is_empty() && other.hosts.is_empty() || one.hosts.iter().any(|host| plain::is_for(other, host))
         };
         let left_out = "it leads to the same with TLS, which is not carried over: the site itself answers";
-        let has_tls = |site: &Site| site.keys.iter().any(|(key, _)| matches!(*key, "tls" | "certificate"));
         if site.leads_to_tls {
-            let is_done = |host: &String| self.sites.iter().any(|other| has_tls(other) && other.hosts.contains(host));
-            let had_hosts = !site.hosts.is_empty();
-            let (done, own) = std::mem::take(&mut site.hosts).into_iter().partition::<Vec<_>, _>(is_done);
-            site.hosts = own;
-            let is_default = !had_hosts && self.sites.iter().any(|other| has_tls(other) && other.hosts.is_empty());
-            let stands_for = |other: &Site| {
-                has_tls(other)
-                    && (is_default && other.hosts.is_empty() || done.iter().any(|host| other.hosts.contains(host)))
-            };
-            let said: Vec<Note> = self
-                .sites
-                .iter_mut()
-                .filter(|other| stands_for(other))
-                .flat_map(|other| plain::hand_on(&site, other))
-                .collect();
-            self.lost.extend(said);
-            if had_hosts && site.hosts.is_empty() || is_default {
+            let (is_needless, notes) = plain::give_way(&mut site, &mut self.sites);
+            self.lost.extend(notes);
+            if is_needless {
                 return self.forget_root(site.line);
             }
         }
@@ -261,11 +246,11 @@ impl Draft {
             if self.sites[at].leads_to_tls && shares(&self.sites[at], &site) {
                 self.forget_root(self.sites[at].line);
                 self.lost.extend(plain::hand_on(&self.sites[at], &mut site));
-                if !has_tls(&site) {
+                if !plain::has_tls(&site) {
                     self.lose(self.sites[at].line, format!("this redirect of {}: {left_out}", names_of(&site)));
                 }
                 let earlier = &mut self.sites[at];
-                earlier.hosts.retain(|host| !site.hosts.contains(host));
+                earlier.hosts.retain(|host| !plain::is_for(&site, host));
                 if earlier.hosts.is_empty() {
                     site.is_default |= earlier.is_default;
                     self.sites.remove(at);

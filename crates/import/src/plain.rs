@@ -22,6 +22,31 @@ const WELL_KNOWN: &str = "/.well-known/";
 /// Beyond the priorities of locations.
 const PRIORITY: &str = "95000";
 
+/// Whether a site speaks TLS.
+pub(crate) fn has_tls(site: &Site) -> bool {
+    site.keys.iter().any(|(key, _)| matches!(*key, "tls" | "certificate"))
+}
+
+/// Whether a site answers for `host`: one with TLS that has no names does for all that no other one has.
+pub(crate) fn is_for(site: &Site, host: &String) -> bool {
+    site.hosts.contains(host) || site.hosts.is_empty() && has_tls(site)
+}
+
+/// Leaves `plain` the hosts for which none of `sites` stands in its place. Whether it is not needed any more, and what
+/// is not handed on.
+pub(crate) fn give_way(plain: &mut Site, sites: &mut [Site]) -> (bool, Vec<Note>) {
+    let had_hosts = !plain.hosts.is_empty();
+    let stands_for = |site: &Site, host: &String| has_tls(site) && is_for(site, host);
+    let hosts = std::mem::take(&mut plain.hosts);
+    let (done, own): (Vec<String>, _) =
+        hosts.into_iter().partition(|host| sites.iter().any(|site| stands_for(site, host)));
+    plain.hosts = own;
+    let is_default = |site: &Site| !had_hosts && has_tls(site) && site.hosts.is_empty();
+    let is_needless = had_hosts && plain.hosts.is_empty() || sites.iter().any(is_default);
+    let stands = |site: &&mut Site| is_default(site) || done.iter().any(|host| stands_for(site, host));
+    (is_needless, sites.iter_mut().filter(stands).flat_map(|site| hand_on(plain, site)).collect())
+}
+
 /// Gives `site`, which stands in the place of `plain`, what it needs of that, and says what is not handed on.
 pub(crate) fn hand_on(plain: &Site, site: &mut Site) -> Vec<Note> {
     let mut notes = Vec::new();
@@ -124,6 +149,19 @@ mod tests {
                 lost.iter().any(|words| words.contains("`location /health") && words.contains("leads")),
                 "{lost:?}"
             );
+        }
+    }
+
+    #[test]
+    fn a_site_with_tls_that_has_no_names_stands_in_the_place_of_one_with_names() {
+        let files = Files { read: &|_| Err("no such file".into()), list: &|_| Vec::new() };
+        let plain = "server { listen 80; server_name a.example; return 301 https://$host$request_uri; }";
+        let nameless = TLS.replace("a.example", "_");
+        for servers in [format!("{plain}{nameless}"), format!("{nameless}{plain}")] {
+            let text = nginx(&servers, files).unwrap().text;
+            for host in ["a.example", "b.example"] {
+                assert_eq!(Asked::of("/").place(&text, host), "app:1", "{host}: {text}");
+            }
         }
     }
 
