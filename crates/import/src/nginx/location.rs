@@ -39,6 +39,20 @@ pub(super) struct Location {
 }
 
 impl Location {
+    /// Says that its fields are not those of what leads to it: `try_files` and index files have nginx look for the
+    /// location of their path anew.
+    pub(super) fn say_fields_of_tried(&self, names: &Names, outer: &Scope, draft: &mut Draft) {
+        let Pattern::Exact(path) = &self.pattern else { return };
+        let has_own = self.has_own_fields || self.scope.caching != outer.caching;
+        let index = index_files(outer, names.asks_applications);
+        let is_led_to = names.tried.contains(path) || index.iter().any(|name| path.strip_prefix('/') == Some(name));
+        if has_own && is_led_to {
+            let why = "they are for who asks for it by this path; what tried paths and folders lead to has the fields of \
+                       its own location";
+            draft.lose(self.line, format!("fields of `location = {path}`: {why}"));
+        }
+    }
+
     /// Whether it has files run that end in some way.
     pub(super) fn runs_scripts(&self) -> bool {
         matches!(&self.action.gateway, Some(("fastcgi", value)) if !value.contains("extensions = []"))

@@ -454,6 +454,7 @@ fn server(line: usize, directives: &[Directive], outer: &Scope, draft: &mut Draf
         draft.lose(line, format!("a folder of which an index file is refused: {why}"));
     }
     for one in &read {
+        one.say_fields_of_tried(&names, &scope, draft);
         push_location(one, &read, &scope, (runs_scripts, asks_applications), &mut site, draft);
     }
     draft.add(site);

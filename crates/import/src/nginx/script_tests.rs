@@ -102,6 +102,18 @@ fn a_script_is_looked_for_where_what_fits_beside_it_is_refused() {
 }
 
 #[test]
+fn fields_of_what_is_tried_are_said_to_be_of_its_own_path() {
+    let lost = |locations: &str| {
+        let imported = nginx(&format!("server {{ root /www; {locations} }}"), FILES).unwrap();
+        imported.lost.iter().any(|note| note.words.contains("fields of `location = /index.html`"))
+    };
+    let index = "location = /index.html { add_header Cache-Control no-store; }";
+    assert!(lost(&format!("location / {{ try_files $uri /index.html; }} {index}")));
+    assert!(lost("location / { } location = /index.html { expires -1; }"), "a folder leads to it");
+    assert!(!lost("location / { try_files $uri /index.html; } location = /index.html { }"));
+}
+
+#[test]
 fn a_script_that_is_not_there_needs_no_refusal() {
     let text = text_of(
         "index index.php; location ~ [^/]\\.php(/|$) { if (!-f $document_root$fastcgi_script_name) { return 404; } \
