@@ -95,6 +95,11 @@ pub(super) fn try_files(line: &Line, words: &[String], draft: &mut Draft) -> Opt
                 continue;
             }
             Ok(to) if is_program(&to) => PASSED_WORDS.to_owned(),
+            // A folder that is the same for all is not looked for here, and its index file is.
+            Ok(to) if to.ends_with('/') && !to.contains('$') => {
+                tried.push(format!("{to}index.html"));
+                continue;
+            }
             Ok(to) => {
                 tried.push(to);
                 continue;

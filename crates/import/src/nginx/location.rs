@@ -344,6 +344,17 @@ fn index_files(scope: &Scope, asks_applications: bool) -> Vec<String> {
     said.into_iter().chain(scripts).filter(|name| asks_applications || !is_program(name)).collect()
 }
 
+/// Paths that are tried, with the index files of a folder in its place: a folder that is the same for all is not looked
+/// for here.
+pub(super) fn with_index_files(tried: &[String], scope: &Scope, runs_scripts: bool) -> Vec<String> {
+    let names = index_files(scope, runs_scripts);
+    let said = |path: &String| match path.ends_with('/') && !path.contains('$') {
+        true => names.iter().map(|name| format!("{path}{name}")).collect(),
+        false => vec![path.clone()],
+    };
+    tried.iter().flat_map(said).collect()
+}
+
 /// Has no folder be answered with an index file that is refused by its own path. Whether one is not answered at all.
 pub(super) fn keep_indexes(server: &[Directive], scope: &Scope, asks_applications: bool, site: &mut Site) -> bool {
     let names = index_files(scope, asks_applications);
@@ -449,7 +460,7 @@ pub(super) fn push_location(
     } else {
         let acts = |is: &dyn Fn(&Action) -> bool| others().any(|other| is(&other.action));
         match &one.action.tried {
-            Some(tried) => keys.push(("try", list(tried))),
+            Some(tried) => keys.push(("try", list(&with_index_files(tried, &one.scope, runs_scripts)))),
             None if acts(&|action| action.tried.is_some()) => keys.push(("try", "[]".into())),
             None => {}
         }
@@ -643,7 +654,7 @@ fn headers(
 }
 
 /// Writes where answers of a whole server come from as routes.
-pub(super) fn push_action(line: usize, action: &Action, site: &mut Site) {
+pub(super) fn push_action(line: usize, action: &Action, (scope, runs_scripts): (&Scope, bool), site: &mut Site) {
     let mut keys = vec![("match", quoted("*"))];
     if action.is_denied {
         keys.push(("priority", DENIED_PRIORITY.to_owned()));
@@ -656,7 +667,7 @@ pub(super) fn push_action(line: usize, action: &Action, site: &mut Site) {
         keys.push(("redirect", to.clone()));
     } else if let Some(tried) = &action.tried {
         keys.push(("priority", "-1".to_owned()));
-        keys.push(("try", list(tried)));
+        keys.push(("try", list(&with_index_files(tried, scope, runs_scripts))));
     } else {
         return;
     }

@@ -425,7 +425,7 @@ fn server(line: usize, directives: &[Directive], outer: &Scope, draft: &mut Draf
     if redirects_all {
         // Nothing gets as far as a location.
         action.forget_programs(draft);
-        push_action(line, &action, &mut site);
+        push_action(line, &action, (&scope, false), &mut site);
         return draft.add(site);
     }
     let mut read = location::read(&locations, &scope, &names, &mut site, draft);
@@ -447,7 +447,7 @@ fn server(line: usize, directives: &[Directive], outer: &Scope, draft: &mut Draf
     if let Some(names) = index_names(&scope, runs_scripts, draft) {
         site.keys.push(("index", names));
     }
-    push_action(line, &action, &mut site);
+    push_action(line, &action, (&scope, runs_scripts), &mut site);
     location::refuse_behind_scripts(&mut read, &mut site, draft);
     if location::keep_indexes(directives, &scope, asks_applications, &mut site) {
         let why = "it is answered with 404, where an application answers what is not there";

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::source;
 use super::syntax;
 use crate::proof::Use;
-use crate::{Files, Note, nginx};
+use crate::{Files, Note, caddy, nginx};
 
 const FILES: Files<'static> = Files { read: &|_| Err("No such file".to_owned()), list: &|_| Vec::new() };
 
@@ -111,6 +111,16 @@ fn fields_of_what_is_tried_are_said_to_be_of_its_own_path() {
     assert!(lost(&format!("location / {{ try_files $uri /index.html; }} {index}")));
     assert!(lost("location / { } location = /index.html { expires -1; }"), "a folder leads to it");
     assert!(!lost("location / { try_files $uri /index.html; } location = /index.html { }"));
+}
+
+#[test]
+fn the_index_files_of_a_folder_that_is_tried_are_looked_for() {
+    let text = text_of("location / { try_files $uri /; }");
+    assert!(text.contains("try = [\"$path\", \"/index.html\"]"), "{text}");
+    let text = text_of(&format!("index index.php a.html; location / {{ try_files $uri $uri/ /x/; }} {PHP}"));
+    assert!(text.contains("try = [\"$path\", \"/x/index.php\", \"/x/a.html\"]"), "{text}");
+    let text = caddy(":80 {\nroot * /srv\ntry_files {path} /\nfile_server\n}\n").unwrap().text;
+    assert!(text.contains("try = [\"$path\", \"/index.html\"]"), "{text}");
 }
 
 #[test]
