@@ -9,6 +9,7 @@ mod deny;
 mod errors;
 mod fields;
 mod gateway;
+mod handle;
 mod matcher;
 #[cfg(test)]
 mod restraint_tests;
@@ -30,6 +31,7 @@ use super::{
 };
 use deny::{deny, deny_beyond, deny_changed, deny_keys, is_denied};
 pub(crate) use fields::RequestField;
+use handle::handle;
 use matcher::{Matcher, Matchers, Unsaid};
 pub(crate) use settle::{FileServer, Handle};
 use syntax::Line;
@@ -630,64 +632,4 @@ fn log(line: &Line, site: &mut Site, draft: &mut Draft) {
     }
     site.keys.push(("log", quoted(&target)));
     site.keys.extend(format.map(|format| ("log_format", quoted(format))));
-}
-
-fn handle(line: &Line, matcher: Matcher, place: &Place<'_>, site: &mut Site, draft: &mut Draft) {
-    let inner = line.block.as_deref().unwrap_or_default();
-    let (start, prefix, matches) = (site.routes.len(), matcher.prefix().map(str::to_owned), matcher.to_toml());
-    handle_within(line, matcher, place, site, draft);
-    if let Some(matches) = matches.ok().filter(|_| line.word(0) != "route") {
-        let has_scripts = runs_scripts(inner.iter(), place.snippets, 0);
-        draft.handles.push(Handle { line: line.line, matches, prefix, routes: start..site.routes.len(), has_scripts });
-    }
-}
-
-/// Whether a `rewrite` puts the beginning of all paths of `matcher` before what is left of them.
-fn puts_back(line: &Line, matcher: &Matcher) -> bool {
-    let Some(bare) = matcher.prefix().and_then(|prefix| prefix.strip_suffix('/')) else { return false };
-    let to: Vec<&str> = line.words.iter().skip(1).map(String::as_str).filter(|word| *word != "*").collect();
-    let is_same = |to: &str| to.strip_prefix(bare).is_some_and(|rest| matches!(rest, "{path}" | "{uri}"));
-    line.word(0) == "rewrite" && matches!(to[..], [to] if is_same(to))
-}
-
-fn handle_within(line: &Line, matcher: Matcher, place: &Place<'_>, site: &mut Site, draft: &mut Draft) {
-    let all = line.block.as_deref().unwrap_or_default();
-    let again: Vec<Line> = all.iter().filter(|one| !puts_back(one, &matcher)).cloned().collect();
-    // What is taken away and put back stays.
-    let is_back = line.word(0) == "handle_path" && again.len() < all.len();
-    let inner = if is_back { &again } else { all };
-    let is_whole = matcher.is_any();
-    let (prefix, own_root) = (matcher.prefix().map(str::to_owned), inner.iter().find(|one| one.word(0) == "root"));
-    let is_stripped = line.word(0) == "handle_path" && !is_whole && !is_back;
-    let is_ordered = place.is_ordered || line.word(0) == "route";
-    let place = Place { matcher, is_site: place.is_site && is_whole, is_ordered, ..*place };
-    let lose = |draft: &mut Draft| {
-        draft.lose(
-            line.line,
-            format!("`{}` and all that it says: a path as in /x/* is needed; {DENIED_WORDS}", line.text()),
-        )
-    };
-    match (is_stripped, prefix, own_root) {
-        (true, Some(prefix), Some(root)) if prefix.ends_with('/') => {
-            site.aliases.push((prefix, root.word(root.words.len() - 1).to_owned()));
-            let rest: Vec<Line> = inner.iter().filter(|one| one.word(0) != "root").cloned().collect();
-            return within(&rest, &place, site, draft);
-        }
-        (true, Some(prefix), None) if prefix.ends_with('/') => match place.matcher.to_toml() {
-            Ok(matches) => {
-                let keys = vec![("match", matches), ("rewrite", quoted("/$1"))];
-                site.routes.push(Route { line: line.line, keys });
-            }
-            Err(_) => {
-                lose(draft);
-                return deny(line, &place.matcher, site);
-            }
-        },
-        (true, ..) => {
-            lose(draft);
-            return deny(line, &place.matcher, site);
-        }
-        (false, ..) => {}
-    }
-    within(inner, &place, site, draft);
 }
