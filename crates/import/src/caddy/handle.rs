@@ -11,6 +11,25 @@ use super::{DENIED_WORDS, Draft, Place, Route, Site, deny, runs_scripts, within}
 
 /// Reads a block for the requests of `matcher`.
 pub(super) fn handle(line: &Line, matcher: Matcher, place: &Place<'_>, site: &mut Site, draft: &mut Draft) {
+    match matcher.prefix().filter(|prefix| prefix.len() > 1 && !prefix.ends_with('/')).map(str::to_owned) {
+        Some(prefix) if line.word(0) == "handle_path" => beneath(line, &prefix, place, site, draft),
+        _ => block(line, matcher, place, site, draft),
+    }
+}
+
+/// Reads `handle_path /x*`, as `/x/*`: `/x` is led there. What goes on otherwise (`/xy`) has no path behind what is
+/// taken away, and is not served.
+fn beneath(line: &Line, prefix: &str, place: &Place<'_>, site: &mut Site, draft: &mut Draft) {
+    let slashed = format!("{prefix}/");
+    block(line, Matcher::of_paths(&[format!("{slashed}*")]), place, site, draft);
+    let led = format!("{{ to = {}, status = 308 }}", quoted(&slashed));
+    site.routes.push(Route { line: line.line, keys: vec![("match", quoted(prefix)), ("redirect", led)] });
+    let rest = format!("^{}[^/]", regex::escape(prefix));
+    draft.lose(line.line, format!("`{}`: what fits `{rest}` is answered with 404", line.text()));
+    deny(line, &Matcher::of_regex(&rest), site);
+}
+
+fn block(line: &Line, matcher: Matcher, place: &Place<'_>, site: &mut Site, draft: &mut Draft) {
     let inner = line.block.as_deref().unwrap_or_default();
     let (start, prefix, matches) = (site.routes.len(), matcher.prefix().map(str::to_owned), matcher.to_toml());
     handle_within(line, matcher, place, site, draft);
@@ -68,4 +87,35 @@ fn handle_within(line: &Line, matcher: Matcher, place: &Place<'_>, site: &mut Si
         (false, ..) => {}
     }
     within(inner, &place, site, draft);
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::asked::Asked;
+    use crate::caddy;
+
+    #[test]
+    fn what_is_taken_away_may_end_without_a_slash() {
+        let text = caddy(
+            ":80 {\nhandle_path /api* {\nreverse_proxy localhost:1\n}\nhandle_path /docs* {\nroot * /docs\n\
+                          file_server\n}\nhandle {\nreverse_proxy localhost:2\n}\n}\n",
+        );
+        let text = text.unwrap().text;
+        let place = |path| Asked::of(path).place(&text, "a.example");
+        assert_eq!(
+            (&*place("/api/x"), &*place("/x"), &*place("/api")),
+            ("localhost:1", "localhost:2", "to /api/"),
+            "{text}"
+        );
+        assert!(
+            text.contains("strip_prefix = \"/api\"") && text.contains("prefix = \"/docs/\"\nroot = \"/docs\""),
+            "{text}"
+        );
+        let answer = |path| Asked::of(path).answer(&text, "a.example");
+        assert_eq!(
+            (&*answer("/apis"), &*answer("/docs/a"), &*answer("/docs")),
+            ("nothing", "file /docs/a", "to /docs/"),
+            "{text}"
+        );
+    }
 }
