@@ -362,8 +362,7 @@ impl Draft {
         }
     }
 
-    /// Gives routes that only refuse, and whose place among others is not said, the first places. Whether there are
-    /// some.
+    /// Gives routes that only refuse the first places, one after the other. Whether there are some.
     fn put_refusals_first(&mut self) -> bool {
         let mut place = 200_000;
         let denied = denied();
@@ -371,10 +370,12 @@ impl Draft {
             let refuses = |(key, value): &(&'static str, String)| match *key {
                 "match" => true,
                 "respond" => value.starts_with(['4', '5']),
+                "priority" => value == DENIED_PRIORITY,
                 _ => denied.contains(&(*key, value.clone())),
             };
             if route.keys.len() > 1 && route.keys.iter().all(refuses) {
                 place -= 1;
+                route.keys.retain(|(key, _)| *key != "priority");
                 route.keys.push(("priority", place.to_string()));
             }
         }

@@ -184,6 +184,15 @@ fn a_beginning_that_is_taken_away_and_put_back_stays() {
 }
 
 #[test]
+fn of_several_refusals_for_the_same_paths_the_first_counts() {
+    let text = ":80 {\nroot * /srv\nfile_server\n@a path_regexp /user/.*\nrewrite @a /gate.php?{path}\n\
+                @b path_regexp \\.env$\nrespond @b 403\n}\n";
+    let text = caddy(text).unwrap().text;
+    let answer = |path| crate::asked::Asked::of(path).answer(&text, "a.example");
+    assert_eq!((&*answer("/user/a"), &*answer("/a.env"), &*answer("/a")), ("nothing", "nothing", "file /a"), "{text}");
+}
+
+#[test]
 fn a_block_for_what_begins_with_a_slash_is_for_everything() {
     for block in ["handle", "handle_path"] {
         let text = caddy(&format!(":80 {{\n{block} /* {{\nroot * /srv\nfile_server\n}}\n}}\n")).unwrap().text;

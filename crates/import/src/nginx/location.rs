@@ -200,7 +200,9 @@ fn location(
         // Within one after which no expression is looked at, none is.
         ("", path) if path.starts_with('/') => {
             let of_around = around.map_or(0, |(_, priority)| *priority);
-            let priority = if of_around >= 9_000 { 9_000 + i32::try_from(path.len()).unwrap_or(0) } else { 0 };
+            let is_same = matches!(around, Some((Pattern::Prefix(prefix), _)) if prefix == path);
+            let length = i32::try_from(path.len()).unwrap_or(0);
+            let priority = if of_around >= 9_000 { 9_000 + length + i32::from(is_same) } else { 0 };
             Ok((priority, pattern::of_path(path, false)))
         }
         _ => Err("it is no path".to_owned()),

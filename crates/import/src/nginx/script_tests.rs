@@ -114,6 +114,12 @@ fn fields_of_what_is_tried_are_said_to_be_of_its_own_path() {
 }
 
 #[test]
+fn of_two_locations_for_the_same_paths_the_inner_one_counts() {
+    let text = text_of("location ^~ /a { location /a { proxy_pass http://in:1; } proxy_pass http://out:1; }");
+    assert_eq!(crate::asked::Asked::of("/a/b").place(&text, "a.example"), "in:1", "{text}");
+}
+
+#[test]
 fn the_index_files_of_a_folder_that_is_tried_are_looked_for() {
     let text = text_of("location / { try_files $uri /; }");
     assert!(text.contains("try = [\"$path\", \"/index.html\"]"), "{text}");
