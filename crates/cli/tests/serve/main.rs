@@ -28,6 +28,7 @@ mod growing;
 mod held;
 mod hints;
 mod http2;
+mod imports;
 mod limits;
 mod link_prefetch;
 mod listeners;
