@@ -291,6 +291,10 @@ impl Gateway {
         let (name, value) = (directive.argument(0).to_ascii_lowercase(), directive.argument(1));
         match &*name {
             "host" => self.host = Some(value.to_owned()),
+            "x-forwarded-host" if value == "$server_name" => {
+                let why = "an application is told the host that is asked, whatever the names of its site are";
+                draft.lose(directive.line, format!("`{}`: {why}", directive.text()));
+            }
             name if is_told(name, value) => {
                 draft.need_not(directive.line, format!("`{}`: an application is told so", directive.text()));
             }
@@ -526,7 +530,7 @@ fn is_told(name: &str, value: &str) -> bool {
     match name {
         "x-forwarded-for" => matches!(value, "$proxy_add_x_forwarded_for" | "$remote_addr"),
         "x-forwarded-proto" => matches!(value, "$scheme" | "$http_x_forwarded_proto"),
-        "x-forwarded-host" => matches!(value, "$host" | "$http_host" | "$server_name"),
+        "x-forwarded-host" => matches!(value, "$host" | "$http_host"),
         "x-request-id" => value == "$request_id",
         "upgrade" => value == "$http_upgrade",
         "connection" => {

@@ -4,7 +4,7 @@
 //! what others are not to say for it.
 
 use lamna_config::render::quoted;
-use lamna_config::route::pattern::Pattern;
+use lamna_config::route::pattern::{Pattern, compile};
 
 use super::directory::{alias, root};
 use super::limit::{self, Speed};
@@ -42,14 +42,20 @@ impl Location {
     /// Says that its fields are not those of what leads to it: `try_files` and index files have nginx look for the
     /// location of their path anew.
     pub(super) fn say_fields_of_tried(&self, names: &Names, outer: &Scope, draft: &mut Draft) {
-        let Pattern::Exact(path) = &self.pattern else { return };
+        let fits = |path: &str| match &self.pattern {
+            Pattern::Exact(own) => own == path,
+            Pattern::Regex(text) => compile(text).is_ok_and(|regex| regex.is_match(path.as_bytes())),
+            Pattern::Prefix(_) | Pattern::Glob(_) => false,
+        };
         let has_own = self.has_own_fields || self.scope.caching != outer.caching;
         let index = index_files(outer, names.asks_applications);
-        let is_led_to = names.tried.contains(path) || index.iter().any(|name| path.strip_prefix('/') == Some(name));
-        if has_own && is_led_to {
+        let is_led_to =
+            || names.tried.iter().any(|path| fits(path)) || index.iter().any(|name| fits(&format!("/{name}")));
+        if has_own && is_led_to() {
+            let pattern = self.pattern.text();
             let why = "they are for who asks for it by this path; what tried paths and folders lead to has the fields of \
                        its own location";
-            draft.lose(self.line, format!("fields of `location = {path}`: {why}"));
+            draft.lose(self.line, format!("fields of `location` `{pattern}`: {why}"));
         }
     }
 

@@ -105,12 +105,14 @@ fn a_script_is_looked_for_where_what_fits_beside_it_is_refused() {
 fn fields_of_what_is_tried_are_said_to_be_of_its_own_path() {
     let lost = |locations: &str| {
         let imported = nginx(&format!("server {{ root /www; {locations} }}"), FILES).unwrap();
-        imported.lost.iter().any(|note| note.words.contains("fields of `location = /index.html`"))
+        imported.lost.iter().any(|note| note.words.contains("fields of `location`"))
     };
     let index = "location = /index.html { add_header Cache-Control no-store; }";
     assert!(lost(&format!("location / {{ try_files $uri /index.html; }} {index}")));
     assert!(lost("location / { } location = /index.html { expires -1; }"), "a folder leads to it");
+    assert!(lost("location / { try_files $uri /index.html; } location ~ \\.html$ { expires -1; }"));
     assert!(!lost("location / { try_files $uri /index.html; } location = /index.html { }"));
+    assert!(!lost("location / { try_files $uri /index.html; } location ~ \\.css$ { expires 1y; }"));
 }
 
 #[test]
