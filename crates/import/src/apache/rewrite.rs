@@ -12,7 +12,7 @@ use super::proxy;
 use super::routes::{Routes, Strength};
 use super::syntax::Directive;
 use crate::matching::{Kind, Literal, PathTest, Test, Unsaid};
-use crate::{DENIED_WORDS, Draft, is_program};
+use crate::{DENIED_WORDS, Draft, is_program, list};
 
 /// Where rules stand.
 pub(super) struct Place<'p> {
@@ -405,7 +405,11 @@ impl<'d> Rule<'d> {
         for all in &conditions.any {
             // An address that it leads to may fit again: there is no way out of that.
             let value = format!("{{ to = {}, status = {status}{missing} }}", quoted(&to));
+            let count = routes.all.len();
             routes.lead(Strength::Rewrite, line, all, value, &to, draft);
+            // What a later rule looks for in its place is not there for this one.
+            let tried = [("try", list(&["$path"]))].into_iter().filter(|_| conditions.file == Some(false));
+            routes.all[count..].iter_mut().for_each(|route| route.keys.extend(tried.clone()));
         }
     }
 

@@ -96,6 +96,17 @@ fn a_front_controller_is_tried_where_nothing_is() {
 }
 
 #[test]
+fn who_adds_a_slash_is_led_away_before_a_script_is_looked_for() {
+    // As Laravel has it.
+    let text = folder(
+        "RewriteEngine On\nRewriteCond %{REQUEST_FILENAME} !-d\nRewriteRule ^(.*)/$ /$1 [L,R=301]\n\
+         RewriteCond %{REQUEST_FILENAME} !-d\nRewriteCond %{REQUEST_FILENAME} !-f\nRewriteRule ^ index.php [L]",
+    );
+    assert!(text.contains("if_missing = true }\ntry = [\"$path\"]"), "{text}");
+    assert_eq!(answer(&text, "/a"), "file $path /index.php", "{text}");
+}
+
+#[test]
 fn no_script_is_sent() {
     // Without an application that runs them.
     for lines in [
