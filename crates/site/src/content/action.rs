@@ -15,7 +15,8 @@ pub enum Action {
     Read,
     /// Stores a file or several, or asks how much of one has arrived (PUT, POST of a form with files).
     Upload,
-    /// Deletes a file or an empty directory (DELETE, POST with the query `delete`).
+    /// Deletes a file or an empty directory (DELETE, POST with the query `delete`), or takes it away from where it is
+    /// (MOVE, POST with the query `move`).
     Delete,
     /// Makes a directory (MKCOL, POST with the query `mkdir`).
     Mkdir,
@@ -25,6 +26,8 @@ pub enum Action {
 pub const DELETE_QUERY: &str = "delete";
 /// The query by which a form makes a directory in the one that it is posted to.
 pub const MKDIR_QUERY: &str = "mkdir";
+/// The query by which a form moves what it is posted to. The destination is in the form, or follows with `=`.
+pub const MOVE_QUERY: &str = "move";
 
 impl Action {
     /// All of them.
@@ -47,6 +50,7 @@ impl Action {
             (Method::Proppatch | Method::Lock | Method::Unlock, _) => Some(Action::Upload),
             (Method::Post, Some(query)) if query == DELETE_QUERY.as_bytes() => Some(Action::Delete),
             (Method::Post, Some(query)) if query == MKDIR_QUERY.as_bytes() => Some(Action::Mkdir),
+            (Method::Post, Some(query)) if move_of(query).is_some() => Some(Action::Delete),
             (Method::Post, _) => {
                 let content_type = request.lines_named(b"content-type").next()?;
                 multipart::boundary(content_type).map(|_| Action::Upload)
@@ -58,9 +62,12 @@ impl Action {
     /// Whether the request for a target has to be let in to this action there. Where there is no such action as it asks
     /// for, to all of them. A copy or a move has to be let in at its destination besides.
     pub fn is_of(self, requested: &RequestedResource<'_>) -> bool {
-        let method = requested.request.map(|request| request.head.method);
-        let is_read = self == Action::Read && method == Some(Method::Move);
-        is_read || Action::of(requested).is_none_or(|own| own == self)
+        let is_move = || match requested.request.map(|request| request.head.method) {
+            Some(Method::Move) => true,
+            Some(Method::Post) => requested.query.and_then(move_of).is_some(),
+            _ => false,
+        };
+        self == Action::Read && is_move() || Action::of(requested).is_none_or(|own| own == self)
     }
 
     /// The same where an application answers: what the content of a form is, and what a query says, means nothing here.
@@ -71,6 +78,15 @@ impl Action {
             Some(method) if method.is_of_webdav() => None,
             _ => Action::of(requested),
         }
+    }
+}
+
+/// Whether a query is that of a form which moves something, and where to, if it says that.
+pub fn move_of(query: &[u8]) -> Option<Option<&[u8]>> {
+    match query.strip_prefix(MOVE_QUERY.as_bytes())? {
+        [] => Some(None),
+        [b'=', destination @ ..] => Some(Some(destination)),
+        _ => None,
     }
 }
 
@@ -123,6 +139,9 @@ mod tests {
             ("POST", Some("delete"), files, Some(Action::Delete)),
             ("POST", Some("mkdir"), form, Some(Action::Mkdir)),
             ("POST", Some("delete=1"), form, None),
+            ("POST", Some("move"), form, Some(Action::Delete)),
+            ("POST", Some("move=/b"), files, Some(Action::Delete)),
+            ("POST", Some("moved"), form, None),
             ("POST", None, form, None),
             ("POST", None, "multipart/form-data", None),
             ("PROPFIND", None, "", Some(Action::Read)),
@@ -134,6 +153,22 @@ mod tests {
             ("delete", None, "", None),
         ] {
             assert_eq!(action(method, query, content_type), expected, "{method} {query:?} {content_type}");
+        }
+    }
+
+    #[test]
+    fn what_is_moved_is_read_as_well() {
+        let is_read = |method, query| {
+            asked(method, query, "", |requested| Some(Action::Read).filter(|read| read.is_of(requested)))
+        };
+        for (method, query, expected) in [
+            ("MOVE", None, true),
+            ("POST", Some("move"), true),
+            ("POST", Some("move=/b"), true),
+            ("POST", Some("delete"), false),
+            ("DELETE", Some("move"), false),
+        ] {
+            assert_eq!(is_read(method, query).is_some(), expected, "{method} {query:?}");
         }
     }
 

@@ -8,6 +8,7 @@
 mod delete;
 mod form;
 mod mkdir;
+mod move_form;
 pub(super) mod multipart;
 pub mod partial;
 pub mod webdav;
@@ -32,7 +33,7 @@ use rustix::io::Errno;
 
 use crate::cache::Store;
 use crate::cache::two_generation_map::Key;
-use crate::content::action::Action;
+use crate::content::action::{Action, move_of};
 use crate::content::answers;
 use crate::content::at_once::ClientNetwork;
 use crate::content::listing::View;
@@ -90,6 +91,7 @@ pub fn begin(
         clock: resources.clock,
         site: site.index,
         path,
+        is_form: request.head.method == Method::Post,
         is_from_elsewhere: is_from_elsewhere(request),
         route_facts: site.routes.depends_on_requests().then(|| RouteFacts::of(requested, request, client)),
         locker: webdav::Locker::of(requested, &sender),
@@ -98,9 +100,15 @@ pub fn begin(
         return webdav::begin(target, site, requested, &sender, resources);
     }
     let action = Action::of(requested)?;
-    let is_form = request.head.method == Method::Post;
+    let is_form = target.is_form;
     if !target.permits(action, &target.path) {
         return None;
+    }
+    if let Some(destination) = requested.query.filter(|_| is_form).and_then(move_of) {
+        return match destination {
+            None => Some(Box::new(move_form::MoveForm::new(target))),
+            Some(_) => webdav::begin_move(target, site, (requested, request), &sender, resources),
+        };
     }
     let conditions = Conditions::of(request);
     Some(match action {
@@ -131,6 +139,8 @@ struct ChangeTarget {
     site: u32,
     /// The path, normalised; empty if it cannot be.
     path: Vec<u8>,
+    /// A form of a listing has sent the request: its sender sees pages, and may not speak WebDAV.
+    is_form: bool,
     /// A page of another site has sent the request.
     is_from_elsewhere: bool,
     /// The request's facts, if routes of the site look at more than paths.
@@ -303,7 +313,7 @@ impl ChangeTarget {
 
     /// A refusal that says more in `field`.
     fn refusal_with(&self, Refused(status, cause): Refused, field: Option<(String, String)>) -> StepResult {
-        if status == 423 {
+        if status == 423 && !self.is_form {
             return self.locked();
         }
         let rules = self.rules();

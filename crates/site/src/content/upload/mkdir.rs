@@ -22,12 +22,12 @@ pub(super) struct Mkdir {
 }
 
 /// Bytes of a form: a name, percent-encoded, and its key.
-const FORM_BYTES_MAX: u64 = 4096;
+pub(super) const FORM_BYTES_MAX: u64 = 4096;
 /// The mode of a new directory, before the process's umask.
 const MODE: Mode = Mode::RWXU.union(Mode::RWXG).union(Mode::RWXO);
 
 const EXISTS: Refused = Refused(405, "There is something of this name already.");
-const EXISTS_FORM: Refused = Refused(409, "There is something of this name already.");
+pub(super) const EXISTS_FORM: Refused = Refused(409, "There is something of this name already.");
 const CONTENT: Refused = Refused(415, "A directory is made from nothing: content is not understood.");
 const BAD_NAME: Refused = Refused(400, "The form has no name that a directory can have.");
 
@@ -44,7 +44,7 @@ impl Mkdir {
         if !path.ends_with(b"/") {
             return Err(MALFORMED);
         }
-        let name = name_in(form).filter(|name| !matches!(&**name, b"" | b"." | b".."));
+        let name = value_in(form, b"name=").filter(|name| !matches!(&**name, b"" | b"." | b".."));
         let name = name.filter(|name| !name.iter().any(|byte| matches!(byte, 0 | b'/'))).ok_or(BAD_NAME)?;
         Ok([&**path, &name].concat())
     }
@@ -69,9 +69,9 @@ impl Mkdir {
     }
 }
 
-/// The value of `name` in a form (URL Standard 5.1, `application/x-www-form-urlencoded`).
-fn name_in(form: &[u8]) -> Option<Vec<u8>> {
-    let mut value = form.split(|byte| *byte == b'&').find_map(|pair| pair.strip_prefix(b"name="))?;
+/// The value in a form behind `key`, which ends with `=` (URL Standard 5.1, `application/x-www-form-urlencoded`).
+pub(super) fn value_in(form: &[u8], key: &[u8]) -> Option<Vec<u8>> {
+    let mut value = form.split(|byte| *byte == b'&').find_map(|pair| pair.strip_prefix(key))?;
     let mut name = Vec::with_capacity(value.len());
     while let [byte, rest @ ..] = value {
         let digits = rest.get(..2).filter(|digits| *byte == b'%' && digits.iter().all(u8::is_ascii_hexdigit));
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn the_name_of_a_form_is_decoded_once() {
-        let name = |form: &str| name_in(form.as_bytes()).map(|name| String::from_utf8(name).unwrap());
+        let name = |form: &str| value_in(form.as_bytes(), b"name=").map(|name| String::from_utf8(name).unwrap());
         assert_eq!(name("name=a+b%2Bc%C3%A4"), Some("a b+cä".to_owned()));
         assert_eq!(name("x=1&name=a%2541&name=b"), Some("a%41".to_owned()));
         assert_eq!(name("name=100%&x"), Some("100%".to_owned()));

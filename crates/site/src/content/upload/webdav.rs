@@ -29,7 +29,7 @@ use std::sync::Arc;
 
 use lamna_proto::exchange::RequestedResource;
 use lamna_proto::exchange::program::{Program, StepResult};
-use lamna_proto::message::{Method, Status};
+use lamna_proto::message::{Method, Request, Status};
 use lamna_proto::parse::path;
 use lamna_proto::resource::{Description, Representation, Resource};
 
@@ -41,6 +41,7 @@ use crate::content::site::Site;
 use crate::content::tree::Tree;
 
 pub use self::destination::destination_of;
+pub(super) use self::destination::path_of_url;
 pub(super) use self::place::Change;
 
 /// Work on trees at once in each process: all of it, and that of one client network.
@@ -165,6 +166,24 @@ pub(super) fn begin(
     })
 }
 
+/// The program that answers a form which moves something: as MOVE does, wherever clients may delete, and nothing is
+/// replaced. None if an application runs what is there.
+pub(super) fn begin_move(
+    target: ChangeTarget,
+    site: &Site,
+    (requested, request): (&RequestedResource<'_>, Request<'_>),
+    sender: &Sender,
+    resources: Resources<'_>,
+) -> Option<Box<dyn Program>> {
+    if site.routes.runner(&target.path).is_some() {
+        return None;
+    }
+    let tree = Tree::of(site, &target.path, (requested, request, sender.address), resources);
+    let place = destination::of(requested);
+    let asked = transfer::Asked { is_move: true, depth: Depth::Infinity, overwrites: false, rights: sender.rights };
+    Some(Box::new(transfer::Transfer::new((target, place), tree, asked)))
+}
+
 impl ChangeTarget {
     /// Whether clients mount what is there.
     pub(super) fn mounts(&self) -> bool {
@@ -187,7 +206,7 @@ impl ChangeTarget {
         !path::is_hidden(path)
             && !site.routes.hides(path)
             && self.permits(action, path)
-            && self.rules_of(path).changes.webdav
+            && (self.is_form || self.rules_of(path).changes.webdav)
             && self.lets_on(action, path)
     }
 

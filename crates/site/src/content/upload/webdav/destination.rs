@@ -1,4 +1,5 @@
-//! Where a request of WebDAV leads besides its target: the field `Destination`, and URLs in `If`.
+//! Where a request leads besides its target: the field `Destination` of WebDAV, URLs in `If`, and the query of a form
+//! that moves something.
 //!
 //! Owns: which URLs are of the host that is asked, and their paths. Guarantees: a path is normalised as that of a
 //! request is, and leads to the same site. Judges no rights.
@@ -8,6 +9,7 @@ use lamna_proto::message::{Field, Method, Request};
 use lamna_proto::parse::path;
 
 use super::super::Refused;
+use crate::content::action::move_of;
 
 const NONE: Refused = Refused(400, "The Destination is missing, or is no URL with a path.");
 const ELSEWHERE: Refused = Refused(502, "The Destination is on another server than the one that is asked.");
@@ -24,12 +26,22 @@ pub fn destination_of(requested: &RequestedResource<'_>) -> Option<Vec<u8>> {
 
 /// The same; none for other requests.
 pub(super) fn of(requested: &RequestedResource<'_>) -> Option<Result<Vec<u8>, Refused>> {
-    let request = requested.request.filter(|one| matches!(one.head.method, Method::Copy | Method::Move))?;
+    let request = requested.request?;
+    match request.head.method {
+        Method::Copy | Method::Move => {}
+        Method::Post => return requested.query.and_then(move_of)?.map(|url| path_of(url, authority_of(request))),
+        _ => return None,
+    }
     let mut lines = request.lines_named(b"destination");
     Some(match (lines.next(), lines.next()) {
         (Some(url), None) => path_of(url, authority_of(request)),
         _ => Err(NONE),
     })
+}
+
+/// The path in `url`, which has no host, normalised.
+pub(in super::super) fn path_of_url(url: &[u8]) -> Option<Vec<u8>> {
+    path_of(url, None).ok()
 }
 
 /// The path of `url`, which is on `host`, normalised.

@@ -1,4 +1,4 @@
-//! COPY and MOVE (RFC 4918 9.8, 9.9).
+//! COPY and MOVE (RFC 4918 9.8, 9.9), and the form in listings that moves something.
 //!
 //! Owns: [`Transfer`], and in which order what is there is looked at, copied, moved into place and removed. Guarantees:
 //! the destination is what was there before, or all of what has come, at every moment and whatever fails; what a client
@@ -19,9 +19,10 @@ use lamna_proto::parse::path;
 use rustix::fs::{AtFlags, FileType, RenameFlags};
 use rustix::io::Errno;
 
+use super::super::mkdir::EXISTS_FORM;
 use super::super::{
     Action, CONDITION, ChangeTarget, ELSEWHERE, FAILED, FORBIDDEN, MALFORMED, NOT_FOR_ALL, NOT_HERE, Refused, name_of,
-    refused,
+    parent_of, refused,
 };
 use super::erase::{Erase, Staging};
 use super::place::Change;
@@ -388,6 +389,9 @@ impl Transfer {
             self.source.handle_change_of_tree(from);
             self.source.drop_locks(from, &plan.source_place);
         }
+        if self.source.is_form {
+            return Ok(self.source.back_to(parent_of(from)));
+        }
         if plan.there.is_some() {
             return Ok(destination.done(204, None));
         }
@@ -471,6 +475,7 @@ impl Program for Transfer {
         match self.go_on() {
             Ok(Some(answer)) => answer,
             Ok(None) => StepResult::Waits(Next::ROOM),
+            Err(CONDITION) if self.source.is_form => self.source.refusal(EXISTS_FORM),
             // What is in the way may be at the other end.
             Err(refused) => match &self.destination {
                 Ok(destination) if refused.0 == 423 && !self.asked.is_move => destination.refusal(refused),
