@@ -4,6 +4,7 @@
 
 mod hashes;
 mod identity;
+mod listings;
 mod service;
 mod unread;
 mod uploaders;

@@ -63,7 +63,10 @@ fn the_manual_says_what_is_found(engine: Engine) {
     }
     let page = ask(&server, "/?q=servers", "Accept: text/html\r\n");
     let text = String::from_utf8(page.content.clone()).unwrap();
-    assert!(text.contains("<a href=\"/docs/servers.html\">Servers</a>") && text.contains("1 of 3 pages"), "{text}");
+    assert!(
+        text.contains("<a href=\"/docs/servers.html\">Servers</a>") && text.contains("1 result in 3 pages"),
+        "{text}"
+    );
     assert!(page.field("Cache-Control") == Some("no-cache") && page.field("Vary").unwrap().starts_with("Accept"));
     assert_eq!(ask(&server, "/?q=", "").status, 200, "the form");
     server.finish();

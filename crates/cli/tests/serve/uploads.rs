@@ -4,6 +4,7 @@
 
 mod changes;
 pub(crate) mod faults;
+mod moves;
 mod parts;
 
 use std::collections::BTreeSet;

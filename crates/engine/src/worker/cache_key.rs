@@ -13,7 +13,7 @@ use lamna_proto::exchange::RequestedResource;
 use lamna_proto::parse::path;
 use lamna_site::cache::two_generation_map::{Generations, Key};
 use lamna_site::content::listing::{Order, View};
-use lamna_site::content::route::Effective;
+use lamna_site::content::route::{Clearance, Effective};
 use lamna_site::content::site::Site;
 
 /// The parts of the key by which caches find a target.
@@ -107,12 +107,13 @@ impl Default for CacheKeys {
 
 impl CacheKeys {
     /// The key by which caches find the target. A target that is spelled as usual is taken as it is. `client` is asked
-    /// for where a route goes by it.
+    /// for where a route goes by it, and what is found may go by its `clearance`.
     pub fn cache_key<'t>(
         &mut self,
         site: &Site,
         requested: &RequestedResource<'t>,
         client: impl FnOnce() -> Option<IpAddr>,
+        clearance: &Clearance,
     ) -> CacheKey<'t> {
         let view = |path: &[u8]| match site.settings.browse && path.ends_with(b"/") {
             true => view_of(requested),
@@ -120,7 +121,7 @@ impl CacheKeys {
         };
         let path = requested.path;
         let depends = site.routes.depends_on_requests();
-        if !depends && path::is_normal(path) && view(path) == View::default() {
+        if !depends && path::is_normal(path) && view(path) == View::default() && clearance.is_empty() {
             return CacheKey { site: site.index, name: Name::Given(path) };
         }
         let mut name = std::mem::take(&mut self.names);
@@ -140,8 +141,9 @@ impl CacheKeys {
             let before = u16::try_from(before).unwrap_or(0).to_le_bytes();
             name.extend([0, ENCODED_SLASH]);
             name.extend(before);
-        } else if view != View::default() {
+        } else if view != View::default() || !clearance.is_empty() {
             name.extend([0, view.number()]);
+            clearance.push(&mut name);
         }
         if depends {
             self.push_outcome(site, requested, client(), path_length, &mut name);
@@ -157,7 +159,7 @@ impl CacheKeys {
         requested: &RequestedResource<'_>,
         client: impl FnOnce() -> Option<IpAddr>,
     ) -> Arc<Effective> {
-        let cache_key = self.cache_key(site, requested, client);
+        let cache_key = self.cache_key(site, requested, client, &Clearance::default());
         let key = cache_key.key();
         let routes = &site.routes;
         let known = self.rules.lookup(key).filter(|known| routes.is_current(known)).map(|known| known.clone());

@@ -43,7 +43,7 @@ use lamna_proto::workspace::Workspace;
 use lamna_site::cache::{Entry, LocalCache, Lookup, LookupPrefetch, WatchRequest};
 use lamna_site::content::access::Known;
 use lamna_site::content::maintenance::Maintenance;
-use lamna_site::content::route::Effective;
+use lamna_site::content::route::{Clearance, Effective};
 use lamna_site::content::translate::{Translation, translate};
 use lamna_site::hints::{RequestSample, Sampler};
 use lamna_sys::clock::unix_ms;
@@ -267,12 +267,26 @@ impl<'a> WorkerContext<'a> {
         }
     }
 
+    /// The key by which caches find the target of a request. A listing goes by the rules of access that its client
+    /// fulfils as well.
+    fn cache_key<'r>(&mut self, asked: &Asked<'r>) -> CacheKey<'r> {
+        let is_listing = asked.site.settings.browse && asked.requested.path.ends_with(b"/");
+        let clearance = if is_listing { self.clearance(asked) } else { &Clearance::default() };
+        self.cache_keys.cache_key(asked.site, asked.requested, || asked.client(), clearance)
+    }
+
+    /// The rules of access that the client of a request fulfils.
+    fn clearance<'s>(&mut self, asked: &'s Asked<'_>) -> &'s Clearance {
+        let known = (self.now, &mut self.known);
+        asked.clearance(known)
+    }
+
     /// Looks up the target of a new request.
     pub fn look_up(&mut self, asked: &Asked<'_>) -> Found<'_> {
         add(&self.work.requests, 1);
         let sample = self.sample(asked);
         let is_traced = self.traces(asked, false);
-        let cache_key = self.cache_keys.cache_key(asked.site, asked.requested, || asked.client());
+        let cache_key = self.cache_key(asked);
         let shared = self.shared;
         let found = self.look_up_key(cache_key, sample, || asked.name());
         if is_traced {
@@ -302,7 +316,7 @@ impl<'a> WorkerContext<'a> {
         if !matches!(outcome, Outcome::LookUp) {
             return InLine { outcome, rules, found: None };
         }
-        let cache_key = self.cache_keys.cache_key(asked.site, asked.requested, || asked.client());
+        let cache_key = self.cache_key(asked);
         let target = TranslationTarget::new(self.shared, &cache_key, None, asked.name());
         self.cache_keys.take_back(cache_key);
         // Without the store it is of no request that the log is told about.
@@ -323,7 +337,7 @@ impl<'a> WorkerContext<'a> {
 
     /// The target of a request that is about to be looked up with others.
     pub fn prefetch_lookup(&mut self, asked: &Asked<'_>) {
-        let cache_key = self.cache_keys.cache_key(asked.site, asked.requested, || asked.client());
+        let cache_key = self.cache_key(asked);
         self.lookup_prefetch.add(&self.local, &self.shared.store, cache_key.key(), self.now.ms());
         self.cache_keys.take_back(cache_key);
     }
@@ -338,7 +352,7 @@ impl<'a> WorkerContext<'a> {
     pub fn take(&mut self, requested: &RequestedResource<'_>, peer: Peer) -> TranslationTarget {
         let over = Over { way: lamna_tls::Way::Clear, socket: None };
         let asked = self.asked(requested, peer, over);
-        let cache_key = self.cache_keys.cache_key(asked.site, asked.requested, || asked.client());
+        let cache_key = self.cache_key(asked);
         let target = TranslationTarget::new(self.shared, &cache_key, None, asked.name());
         self.cache_keys.take_back(cache_key);
         target

@@ -71,6 +71,8 @@ const TURN_MS: u32 = 10_000;
 /// The credentials that a site accepts, and the users verified so far.
 pub struct Guard {
     users: Vec<(String, PasswordHash)>,
+    /// What every user fulfils.
+    users_rule: AccessRule,
     /// Keyed hashes of what the configuration has.
     tokens: Vec<(String, Tag)>,
     key: hmac::Key,
@@ -236,6 +238,10 @@ impl<'e> Rules<'e> {
         Rules(Action::ALL.map(|action| effective.whom(action).filter(|_| action.is_of(requested))))
     }
 
+    fn of_users(rule: &'e AccessRule) -> Rules<'e> {
+        Rules([Some(rule), None, None, None])
+    }
+
     /// Those of `effective` for this action alone.
     pub fn of_action(effective: &'e Effective, action: Action) -> Rules<'e> {
         Rules(Action::ALL.map(|one| effective.whom(one).filter(|_| one == action)))
@@ -294,6 +300,7 @@ impl Guard {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         Guard {
             users: accounts.users.iter().map(|(name, hash)| (name.clone(), hash.clone())).collect(),
+            users_rule: AccessRule { users: vec!["*".to_owned()], ..AccessRule::NONE },
             tokens: accounts.tokens.iter().map(|(name, hash)| (name.clone(), tag(&key, &[hash]))).collect(),
             key,
             turns: (processors / 2).max(1),
@@ -308,14 +315,7 @@ impl Guard {
         access_request: &AccessRequest<'_>,
         known: &mut Known,
     ) -> Result<Verdict, HeadTooLong> {
-        let is_kept_out = |rule: &AccessRule| match access_request.client {
-            Some(client) => {
-                rule.deny.iter().any(|network| network.contains(client))
-                    || !rule.allow.is_empty() && !rule.allow.iter().any(|network| network.contains(client))
-            }
-            None => !(rule.allow.is_empty() && rule.deny.is_empty()),
-        };
-        if rules.iter().any(is_kept_out) {
+        if rules.iter().any(|rule| keeps_network_out(rule, access_request.client)) {
             return access_request.forbidden("This is not for the network that the request comes from.");
         }
         match self.judge_identity(rules, access_request, known)? {
@@ -324,6 +324,35 @@ impl Guard {
         }
         let service = rules.service_besides(AuthAssertions::of(access_request.requested.found));
         Ok(service.map_or(Verdict::Passes, |service| Verdict::Ask(service.clone())))
+    }
+
+    /// Finds out whose the password is that a request shows, where its answer goes by what its client may have beyond
+    /// what it asks for. None if that is known, or nothing can be found out.
+    pub fn identify(
+        self: &Arc<Guard>,
+        access_request: &AccessRequest<'_>,
+        known: &mut Known,
+    ) -> Result<Option<Verdict>, HeadTooLong> {
+        let Some(Shown::Basic(encoded)) = shown(access_request.requested.request) else { return Ok(None) };
+        let tag = tag(&self.key, encoded);
+        if self.users.is_empty() || self.known(&tag, (access_request.site, access_request.now), known).is_some() {
+            return Ok(None);
+        }
+        self.verify(&Rules::of_users(&self.users_rule), access_request, tag, encoded).map(Some)
+    }
+
+    /// Decides about a request by which a client signs in with a password.
+    pub fn sign_in(
+        self: &Arc<Guard>,
+        access_request: &AccessRequest<'_>,
+        known: &mut Known,
+    ) -> Result<Verdict, HeadTooLong> {
+        self.judge_identity(&Rules::of_users(&self.users_rule), access_request, known)
+    }
+
+    /// Whether there are users who can give a password.
+    pub fn has_users(&self) -> bool {
+        !self.users.is_empty()
     }
 
     /// The same by what the request shows.
@@ -533,6 +562,37 @@ impl Tries {
         for (of, rate) in self.counts() {
             self.counted.count(of, rate, now);
         }
+    }
+}
+
+/// Whether the networks of `rule` keep a client out.
+fn keeps_network_out(rule: &AccessRule, client: Option<IpAddr>) -> bool {
+    match client {
+        Some(client) => {
+            rule.deny.iter().any(|network| network.contains(client))
+                || !rule.allow.is_empty() && !rule.allow.iter().any(|network| network.contains(client))
+        }
+        None => !(rule.allow.is_empty() && rule.deny.is_empty()),
+    }
+}
+
+/// What is known of a client when it is judged without asking anybody.
+#[derive(Clone, Copy, Debug)]
+pub struct Evidence<'a> {
+    /// The client's address; none if it has none.
+    pub client: Option<IpAddr>,
+    /// The subject of the certificate that the client has shown.
+    pub client_subject: Option<&'a str>,
+    /// The user or the token that the request shows, if the server has made sure of it.
+    pub identity: Option<Identity<'a>>,
+}
+
+impl Evidence<'_> {
+    /// Whether a request with this evidence is let in by `rule`. Never, where a service decides.
+    pub fn fulfils(self, rule: &AccessRule) -> bool {
+        let shown = [self.identity, self.client_subject.map(Identity::Certificate)];
+        let is_named = || shown.into_iter().flatten().any(|identity| identity.is_named_by(rule));
+        rule.service.is_none() && !keeps_network_out(rule, self.client) && (!rule.asks_for_credentials() || is_named())
     }
 }
 

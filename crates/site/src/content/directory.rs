@@ -5,7 +5,6 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use lamna_config::compression::Compression;
-use lamna_config::route::Changes;
 use lamna_io::file_state::Stamp;
 use lamna_io::{Blocked, KernelFeatures, open};
 use lamna_proto::resource::Resource;
@@ -13,7 +12,7 @@ use rustix::fs::{AtFlags, FileType};
 use rustix::io::Errno;
 
 use super::answers::{self, Extras};
-use super::listing::{self, Item, Kind, Listing, View};
+use super::listing::{self, Controls, Item, Kind, Listing, View};
 use crate::content::permitted::other_places;
 use crate::content::route::Effective;
 use crate::content::site::Site;
@@ -27,12 +26,8 @@ pub struct ListedDirectory<'a> {
     pub name: &'a [u8],
     /// The normalised path that it is asked for by.
     pub path: &'a [u8],
-    /// The changes that clients may make in it.
-    pub changes: Changes,
-    /// Whether it can be had as an archive.
-    pub downloads: bool,
-    /// Whether pictures in it can be had small.
-    pub thumbnails: bool,
+    /// What its page is for.
+    pub controls: Controls,
     /// Which paths of it are shown, if not all: who may see a directory may not see all that is in it.
     pub shows: Option<(&'a Site, &'a Effective)>,
     /// The kernel's features.
@@ -52,8 +47,7 @@ pub fn list(
 ) -> Result<Resource, Blocked> {
     let entries = entries(&directory, listed, LOOKED_AT_MAX)?;
     let path = String::from_utf8_lossy(listed.path);
-    let ListedDirectory { changes, downloads, thumbnails, .. } = *listed;
-    let listing = Listing { path: &path, entries, changes, downloads, thumbnails };
+    let listing = Listing { path: &path, entries, controls: listed.controls };
     let content = if view.is_json { listing::json(&listing, view.order) } else { listing::html(&listing, view.order) };
     Ok(answers::listing(&content, view.is_json, compression, extras)?)
 }
@@ -114,7 +108,7 @@ fn item(directory: &OwnedFd, listed: &ListedDirectory<'_>, others: &[Vec<u8>], n
     if let Some((site, entered)) = listed.shows {
         let slash = if kind == Kind::Directory { &b"/"[..] } else { b"" };
         let mut folders = others.iter().map(|other| &other[..]).chain([listed.path]);
-        if !folders.all(|folder| site.routes.lets_on(entered, &[folder, name, slash].concat())) {
+        if !folders.all(|folder| site.routes.shows(entered, &[folder, name, slash].concat())) {
             return None;
         }
     }
@@ -142,9 +136,7 @@ mod tests {
             root: directory.as_fd(),
             name: b"",
             path: b"/",
-            changes: Changes::default(),
-            downloads: false,
-            thumbnails: false,
+            controls: Controls::default(),
             shows: None,
             abilities: &abilities,
         };

@@ -60,8 +60,8 @@ pub(super) fn begin(&Incoming { site, requested, resources, client }: &Incoming<
     if is_of_user || !path.ends_with(b"/") {
         return None;
     }
-    let Client { address, network: of } = client();
-    let tree = Tree::of(site, &path, (requested, request, address), resources);
+    let Client { address, network: of, clearance } = client();
+    let tree = Tree::of(site, &path, (requested, request, address), clearance, resources);
     // What is answered in another way is, here as well.
     tree.serves(&path).then(|| Box::new(Download { tree, path, form, of, walk: None }) as Box<dyn Program>)
 }
@@ -232,8 +232,7 @@ impl Download {
     }
 
     fn head(&self) -> StreamHead {
-        let rules = self.tree.rules_of(&self.path);
-        let extras = rules.extras(200);
+        let extras = self.tree.entered().extras(200);
         let (media_type, suffix): (&[u8], &[u8]) = match self.form {
             Form::Tar => (b"application/x-tar", b".tar"),
             Form::Zip(_) => (b"application/zip", b".zip"),

@@ -10,10 +10,14 @@ use std::cmp::Ordering;
 use serde::Serialize;
 
 pub use self::html::html;
+pub(in crate::content) use self::html::{plural, push_breadcrumb, push_formatted};
 
 use lamna_config::route::Changes;
 use lamna_io::log::calendar::Calendar;
 use lamna_proto::parse::path::push_segment;
+
+/// The query by which a client of a folder that is for anybody says whose it is.
+pub const SIGN_IN_QUERY: &str = "sign-in";
 
 /// Entries that one listing shows. Bounds the page (about 2 MB) and the work of laying it out; the rest is counted.
 pub const ENTRIES_SHOWN_MAX: usize = 10_000;
@@ -25,12 +29,23 @@ pub struct Listing<'a> {
     pub path: &'a str,
     /// Its entries, in any order, without `.` and `..`.
     pub entries: Vec<Item>,
-    /// Changes that clients may make here: the page has forms and buttons for them.
+    /// What the page is for beside reading names.
+    pub controls: Controls,
+}
+
+/// The controls of the page of a listing: what its client may do there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Controls {
+    /// Changes: the page has forms for them.
     pub changes: Changes,
     /// Whether the page has a link to the folder as an archive.
     pub downloads: bool,
     /// Whether pictures can be had small, by `scale` in their query.
     pub thumbnails: bool,
+    /// Whether the pages of the folder are searched, by `q` in the query.
+    pub searches: bool,
+    /// Whether there is more for who gives a password.
+    pub signs_in: bool,
 }
 
 /// One entry of a directory.
@@ -250,7 +265,7 @@ mod tests {
 
     fn value(path: &str, entries: Vec<Item>, query: &str) -> serde_json::Value {
         serde_json::from_slice(&json(
-            &Listing { path, entries, changes: Changes::default(), downloads: false, thumbnails: false },
+            &Listing { path, entries, controls: Controls::default() },
             Order::from_query(query),
         ))
         .expect("JSON")

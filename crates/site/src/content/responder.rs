@@ -10,6 +10,7 @@ use lamna_proto::exchange::RequestedResource;
 use lamna_proto::exchange::program::Program;
 
 use super::at_once::ClientNetwork;
+use super::route::Clearance;
 use super::site::Site;
 use super::upload::Resources;
 
@@ -37,10 +38,12 @@ pub struct Incoming<'r> {
 }
 
 /// The client of a request.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Client {
     /// Its address, if that is known.
     pub address: Option<IpAddr>,
     /// The network that its work counts for; none for a proxy that does not name its client.
     pub network: Option<ClientNetwork>,
+    /// The rules of access that it fulfils.
+    pub clearance: Clearance,
 }

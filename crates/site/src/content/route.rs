@@ -6,6 +6,7 @@
 //! cache key (`worker/context.rs`). Waits for nothing, and opens no file.
 
 mod additions;
+mod clearance;
 mod cors;
 mod elsewhere;
 mod refusals;
@@ -35,6 +36,7 @@ use lamna_proto::gateway::forwarding::spells;
 use lamna_proto::resource::HeadTooLong;
 
 use self::additions::{FixedAnswer, fixed};
+use self::clearance::{CLEARED, keep_for_one};
 use self::cors::shared_with;
 use self::services::steps;
 use self::withheld::withholds;
@@ -44,6 +46,7 @@ use crate::content::page_file::PageFiles;
 use crate::service::{Registry, Unavailable};
 use crate::upstream::group::Group;
 
+pub use self::clearance::Clearance;
 pub use self::cors::is_preflight;
 pub use self::request_fields::{Filling, RequestFields};
 pub use self::runner::runs;
@@ -63,6 +66,8 @@ pub struct Routes {
     base: Vec<HeaderRule>,
     /// Access rules where no route says otherwise.
     access: AccessRules,
+    /// The rules of access, each once, without those that a service decides by.
+    access_rules: Vec<Arc<AccessRule>>,
     keeps_out: bool,
     /// Whether some route answers in the place of files, or leads to where nothing can be.
     withholds: bool,
@@ -140,10 +145,12 @@ pub struct Effective {
     failed: Vec<RouteId>,
     /// The number of the origin that asks.
     origin: Option<u16>,
+    /// The rules of access that the client fulfils, where what is shown goes by them.
+    clearance: Clearance,
 }
 
-/// The merge of several routes: rules, names for `Vary`, access rules, and the routes that decided.
-type Outcome = (Rules, Option<String>, AccessRules, (Vec<RouteId>, Vec<RouteId>, Option<u16>));
+/// The merge of several routes: rules, names for `Vary`, access rules, the routes that decided, and the clearance.
+type Outcome = (Rules, Option<String>, AccessRules, (Vec<RouteId>, Vec<RouteId>, Option<u16>), Clearance);
 
 /// Marks the number of an origin among the outcomes, which are numbers of routes otherwise.
 const ORIGIN: u16 = 0x8000;
@@ -197,6 +204,7 @@ impl Routes {
             matched: Vec::new(),
             failed: Vec::new(),
             origin: None,
+            clearance: Clearance::default(),
         });
         let group = |(seed, (name, gateway)): (usize, (String, &GatewaySettings))| {
             Arc::new(Group::new(gateway.clone(), seed as u64).named(name))
@@ -227,6 +235,7 @@ impl Routes {
             changes,
             base: fields_of_site,
             access: site.access.clone(),
+            access_rules: clearance::rules_of(site),
             keeps_out,
             withholds,
             groups,
@@ -351,39 +360,6 @@ impl Routes {
         !matches!(self.access.0[Action::Read as usize], Some(Allowed::Only(_)))
     }
 
-    /// Whether who was let in where `from` applies may see what has the path `to`, though he has not asked for it by
-    /// that path. It has to be for anybody, or for the same: who else may be let in there is not known here, and what
-    /// is found is kept for all who ask.
-    pub fn lets_on(&self, from: &Effective, to: &[u8]) -> bool {
-        // A variant of a file is as much as the file.
-        let is_let = || self.lets_on_to(from, to) && variant_of(to).is_none_or(|file| self.lets_on_to(from, file));
-        !self.hides(to) && (!self.withholds || !self.withhold(from, to)) && (!self.keeps_out || is_let())
-    }
-
-    fn lets_on_to(&self, from: &Effective, to: &[u8]) -> bool {
-        let own = from.whom(Action::Read);
-        let is_alike = |whom: Option<&AccessRule>| whom.is_none() || whom == own;
-        for id in self.matcher.by_path(to) {
-            let route = self.matcher.route(id);
-            let Some(whom) = &route.access.0[Action::Read as usize] else { continue };
-            let whom = match whom {
-                Allowed::Anyone => None,
-                Allowed::Only(rule) => Some(&**rule),
-            };
-            match () {
-                () if route.conditions.is_empty() || from.matched.contains(&id) => return is_alike(whom),
-                () if from.failed.contains(&id) => {}
-                // It may fit, or not: then the next one decides.
-                () if is_alike(whom) => {}
-                () => return false,
-            }
-        }
-        is_alike(match &self.access.0[Action::Read as usize] {
-            Some(Allowed::Only(rule)) => Some(rule),
-            Some(Allowed::Anyone) | None => None,
-        })
-    }
-
     /// Writes which of the conditions that matter the request fulfils behind `out`: nothing if it fulfils none.
     pub fn push_outcome(&self, dependence: &Dependence, asked: &Asked<'_>, out: &mut Vec<u8>) {
         for id in self.matcher.fulfilled(&dependence.conditional, asked) {
@@ -429,7 +405,7 @@ impl Routes {
     /// The rules for `path`, which is normalised, if the request fulfils the conditions that [`Routes::push_outcome`]
     /// wrote.
     pub fn effective(&self, path: &[u8], outcome: &[u8]) -> Arc<Effective> {
-        if self.is_empty() || path.is_empty() {
+        if self.is_empty() && outcome.is_empty() || path.is_empty() {
             return self.plain.clone();
         }
         let marks = [RECIPE.to_le_bytes(), HOST.to_le_bytes()];
@@ -440,19 +416,28 @@ impl Routes {
         // Those that were not fulfilled count as well: what they look at decided.
         let (matched, failed): (Vec<u16>, Vec<u16>) =
             by_path.into_iter().partition(|id| !asks(id) || outcome.contains(id));
-        let origin = outcome.iter().find(|one| **one & ORIGIN != 0).map(|one| one & !ORIGIN);
-        self.of_matched(matched, failed, origin)
+        let origin = outcome.iter().find(|one| **one & CLEARED == ORIGIN).map(|one| one & !ORIGIN);
+        self.of_matched(matched, failed, origin, Clearance::of(&outcome))
     }
 
-    fn of_matched(&self, matched: Vec<RouteId>, failed: Vec<RouteId>, origin: Option<u16>) -> Arc<Effective> {
-        if matched.is_empty() && failed.is_empty() {
+    fn of_matched(
+        &self,
+        matched: Vec<RouteId>,
+        failed: Vec<RouteId>,
+        origin: Option<u16>,
+        clearance: Clearance,
+    ) -> Arc<Effective> {
+        if matched.is_empty() && failed.is_empty() && clearance.is_empty() {
             return self.plain.clone();
         }
         let key = [&matched[..], &[u16::MAX], &failed, &[origin.map_or(u16::MAX, |origin| origin)]].concat();
-        self.of_key(key, || {
-            let (rules, vary) = self.rules(&matched, &failed, origin);
+        self.of_key(clearance.before(key), || {
+            let (mut rules, vary) = self.rules(&matched, &failed, origin);
             let access = rules.access.clone().or(&self.access);
-            (rules, vary, access, (matched.clone(), failed.clone(), origin))
+            if !clearance.is_empty() {
+                keep_for_one(&mut rules);
+            }
+            (rules, vary, access, (matched.clone(), failed.clone(), origin), clearance.clone())
         })
     }
 
@@ -491,7 +476,7 @@ impl Routes {
             if depends(&own.matched, &asked.matched) || depends(&own.failed, &asked.failed) {
                 rules.answer_cache = None;
             }
-            (rules, vary, access, (matched, failed, origin))
+            (rules, vary, access, (matched, failed, origin), Clearance::default())
         })
     }
 
@@ -503,7 +488,7 @@ impl Routes {
         if let Some(made) = lock().by_routes.get(&key) {
             return made.clone();
         }
-        let (rules, vary, access, (matched, failed, origin)) = make();
+        let (rules, vary, access, (matched, failed, origin), clearance) = make();
         let mut made = lock();
         if made.by_routes.len() >= KEPT_MAX {
             made.by_routes.clear();
@@ -545,6 +530,7 @@ impl Routes {
             matched,
             failed,
             origin,
+            clearance,
         };
         effective.respond = effective.rules.respond.as_ref().map(|respond| {
             // What several routes come to may be too long for a head, though each of them is not.
@@ -606,8 +592,14 @@ impl Routes {
 
     /// The rules for `path`, which is normalised, and a request with these facts.
     pub fn applying(&self, path: &[u8], asked: &Asked<'_>) -> Arc<Effective> {
+        self.applying_to(path, Some(asked), &Clearance::default())
+    }
+
+    /// The same for a client with this clearance. Without facts, if the routes look at none.
+    pub fn applying_to(&self, path: &[u8], asked: Option<&Asked<'_>>, clearance: &Clearance) -> Arc<Effective> {
         let mut outcome = Vec::new();
-        if self.depends_on_requests {
+        clearance.push(&mut outcome);
+        if let Some(asked) = asked.filter(|_| self.depends_on_requests) {
             self.push_outcome(&self.dependence(path), asked, &mut outcome);
         }
         self.effective(path, &outcome)

@@ -26,7 +26,7 @@ use lamna_proto::resource::Resource;
 use super::answers::{self, Extras};
 use super::at_once::ClientNetwork;
 use super::escape::push_html;
-use super::listing::Kind;
+use super::listing::{Kind, plural, push_breadcrumb, push_formatted};
 use super::media_type;
 use super::responder::{Client, Incoming};
 use super::texts::{Texts, Turn};
@@ -62,8 +62,8 @@ pub(super) fn begin(&Incoming { site, requested, resources, client }: &Incoming<
     if is_of_user || !path.ends_with(b"/") {
         return None;
     }
-    let Client { address, network } = client();
-    let tree = Tree::of(site, &path, (requested, request, address), resources);
+    let Client { address, network, clearance } = client();
+    let tree = Tree::of(site, &path, (requested, request, address), clearance, resources);
     let is_on = tree.entered().rules.search == Some(true) && tree.shows(&path, leads_to_pages);
     let is_json = wants_json || requested.prefers_json();
     let state = State { texts: texts.clone(), turn: None, walk: None, begun_ms: 0, read_bytes: 0, sum: Sum::default() };
@@ -285,8 +285,16 @@ impl Search {
         let entered = self.tree.entered();
         let Sum { found, pages, is_cut } = &self.state.sum;
         let shown = &found[..found.len().min(SHOWN_MAX)];
-        let page =
-            Page { query: &self.query, understood: query, shown, found: found.len(), pages: *pages, is_cut: *is_cut };
+        let folder = &String::from_utf8_lossy(&self.path);
+        let page = Page {
+            folder,
+            query: &self.query,
+            understood: query,
+            shown,
+            found: found.len(),
+            pages: *pages,
+            is_cut: *is_cut,
+        };
         let content = if self.is_json { page.json() } else { page.html() };
         let mut extras = entered.extras(200);
         if !extras.fields.iter().any(|(name, _)| name.eq_ignore_ascii_case("cache-control")) {
@@ -300,6 +308,8 @@ impl Search {
 
 /// The parts of a result page.
 struct Page<'a> {
+    /// The path of the folder.
+    folder: &'a str,
     query: &'a str,
     understood: Option<&'a Query>,
     shown: &'a [Found],
@@ -330,27 +340,47 @@ impl Page<'_> {
             push_html(&mut page, self.query);
         }
         page.push_str(HEAD_AFTER_TITLE);
-        page.push_str("<form role=\"search\"><input type=\"search\" name=\"q\" aria-label=\"Search\" maxlength=\"");
-        page.push_str(&QUERY_BYTES_MAX.to_string());
-        page.push_str("\" value=\"");
+        push_breadcrumb(&mut page, self.folder, false);
+        push_formatted(
+            &mut page,
+            format_args!(
+                "<form role=\"search\"><input type=\"search\" name=\"q\" aria-label=\"Search this folder\" maxlength=\"{QUERY_BYTES_MAX}\" value=\""
+            ),
+        );
         push_html(&mut page, self.query);
-        page.push_str("\"> <button>Search</button></form>\n");
-        if self.understood.is_some() {
-            let (found, pages) = (self.found, self.pages);
-            let cut = if self.is_cut { " Not all pages were searched: ask for something more special." } else { "" };
-            page.push_str(&format!("<p role=\"status\">{found} of {pages} pages.{cut}</p>\n<ol>\n"));
-            self.shown.iter().for_each(|found| found.push_html(&mut page));
-            page.push_str("</ol>\n");
+        page.push_str("\"> <button>Search</button></form>\n</header>\n<main>\n");
+        match self.understood {
+            Some(_) => {
+                let (found, pages) = (self.found, self.pages);
+                let (found_word, pages_word) = (plural(found, "result"), plural(pages, "page"));
+                let more = if found > self.shown.len() { ", of which the best are shown" } else { "" };
+                let cut =
+                    if self.is_cut { " Not all pages were searched: ask for something more special." } else { "" };
+                push_formatted(
+                    &mut page,
+                    format_args!(
+                        "<p role=\"status\">{found} {found_word} in {pages} {pages_word}{more}.{cut}</p>\n<ol>\n"
+                    ),
+                );
+                self.shown.iter().for_each(|found| found.push_html(&mut page));
+                page.push_str("</ol>\n");
+            }
+            None => page.push_str(HELP),
         }
         page.push_str("</main>\n</body>\n</html>\n");
         page.into_bytes()
     }
 }
 
+/// What can be asked for, on the page without a query.
+const HELP: &str = "<p>Words that a page has to have. <kbd>one OR two</kbd> is one of them, <kbd>NOT one</kbd> leaves pages out, \
+    <kbd>\"one two\"</kbd> is words that follow each other, <kbd>perform*</kbd> the beginning of a word.</p>\n";
+
 const HEAD_AFTER_TITLE: &str = concat!(
     "</title>\n<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<meta name=\"robots\" content=\"noindex\">\n<style>\n",
     include_str!("assets/page.css"),
-    "li{margin:.8rem 0}small{color:var(--soft)}</style>\n</head>\n<body>\n<main>\n",
+    include_str!("assets/search.css"),
+    "</style>\n</head>\n<body>\n<header>\n",
 );
 
 impl Found {
@@ -374,11 +404,11 @@ impl Found {
         page.push_str(&self.address());
         page.push_str("\">");
         push_html(page, if self.title.is_empty() { &shown } else { &self.title });
-        page.push_str("</a><br>");
-        push_html(page, &self.excerpt);
-        page.push_str("<br><small>");
+        page.push_str("</a><small>");
         push_html(page, &shown);
-        page.push_str("</small></li>\n");
+        page.push_str("</small><div>");
+        push_html(page, &self.excerpt);
+        page.push_str("</div></li>\n");
     }
 }
 
@@ -405,9 +435,17 @@ mod tests {
         let bad = "\"><script>alert(1)</script>";
         let found = Found { count: 1, path: format!("/a/{bad}.html").into(), title: bad.into(), excerpt: bad.into() };
         let query = Query::parse("alert").unwrap();
-        let page = Page { query: bad, understood: Some(&query), shown: &[found], found: 1, pages: 2, is_cut: true };
+        let page = Page {
+            folder: bad,
+            query: bad,
+            understood: Some(&query),
+            shown: &[found],
+            found: 1,
+            pages: 2,
+            is_cut: true,
+        };
         let html = String::from_utf8(page.html()).unwrap();
-        assert!(!html.contains("<script>") && html.contains("1 of 2 pages. Not all"), "{html}");
+        assert!(!html.contains("<script>") && html.contains("1 result in 2 pages. Not all"), "{html}");
         let json: serde_json::Value = serde_json::from_slice(&page.json()).unwrap();
         assert_eq!((json["results"][0]["title"].as_str(), json["complete"].as_bool()), (Some(bad), Some(false)));
     }

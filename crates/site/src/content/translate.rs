@@ -23,7 +23,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use lamna_config::cache_switches::CacheSwitches;
-use lamna_config::route::Changes;
 use lamna_io::file_state::{self, Kind, Stamp, Stamps};
 use lamna_io::growth::described;
 use lamna_io::log::errors::{Level, Peer};
@@ -38,7 +37,7 @@ use lamna_sys::metrics::step_timer::{self, Step};
 use rustix::io::Errno;
 
 use super::answers;
-use super::listing::View;
+use super::listing::{Controls, View};
 use super::media_type;
 use super::permitted::Permitted;
 use super::{directory, tree};
@@ -260,20 +259,32 @@ impl Translation<'_> {
             return Err(Blocked::Failed(WITHHELD));
         };
         let root = name_at.directory.as_fd();
-        // Directories of users are theirs alone.
         let is_users = self.site.in_user_directory(self.path).is_some();
-        let changes = if is_users { Changes::default() } else { self.rules.changes };
-        let downloads = !is_users && tree::leads_to_files(&self.rules.rules);
+        let controls = self.controls(is_users);
         let shows = self.site.routes.judge_files().then_some((self.site, self.rules));
         // What is in it is kept by the path at which it is, though it was asked for by another.
         let path = if shows.is_some() { permitted.path() } else { self.path };
-        let thumbnails = self.rules.filters.scales_pictures();
-        let abilities = self.abilities;
-        let listed = directory::ListedDirectory { root, name, path, changes, downloads, thumbnails, shows, abilities };
+        let listed = directory::ListedDirectory { root, name, path, controls, shows, abilities: self.abilities };
         let resource = directory::list(opened, &listed, self.view, &self.site.compression, &self.rules.extras(200))?;
         // Sizes and times of what is listed change without a trace in the directory itself. So it rests on no file, and
         // is shared as long as any entry that is not watched: less than a second.
         Ok(self.entry(resource, Stamps::none()))
+    }
+
+    /// What the client may do in a folder. Directories of users are theirs alone.
+    fn controls(&self, is_users: bool) -> Controls {
+        let (site, rules) = (self.site, self.rules);
+        let thumbnails = rules.filters.scales_pictures();
+        if is_users {
+            return Controls { thumbnails, ..Controls::default() };
+        }
+        Controls {
+            changes: site.routes.changes_of(rules),
+            downloads: tree::leads_to_files(&rules.rules),
+            thumbnails,
+            searches: site.texts.is_some() && rules.rules.search == Some(true),
+            signs_in: site.routes.offers_sign_in(rules),
+        }
     }
 
     /// The resource of a file that is at the path, and its precompressed siblings.

@@ -18,7 +18,7 @@ use lamna_sys::clock::Clock;
 
 use super::action::Action;
 use super::permitted::Permitted;
-use super::route::{Effective, variant_of};
+use super::route::{Clearance, Effective, variant_of};
 use super::site::{Site, Sites};
 use super::upload::{Resources, RouteFacts};
 
@@ -39,6 +39,8 @@ pub(super) struct Tree {
     route_facts: Option<RouteFacts>,
     /// The rules of the requested folder, to which the client was let in.
     entered: Arc<Effective>,
+    /// The rules of access that the client fulfils besides.
+    clearance: Clearance,
 }
 
 impl Tree {
@@ -47,15 +49,14 @@ impl Tree {
         site: &Site,
         path: &[u8],
         (requested, request, client): (&RequestedResource<'_>, Request<'_>, Option<IpAddr>),
+        clearance: Clearance,
         resources: Resources<'_>,
     ) -> Tree {
         let route_facts = site.routes.depends_on_requests().then(|| RouteFacts::of(requested, request, client));
-        let entered = match &route_facts {
-            Some(route_facts) => site.routes.applying(path, &route_facts.asked()),
-            None => site.routes.effective(path, &[]),
-        };
+        let facts = route_facts.as_ref().map(RouteFacts::asked);
+        let entered = site.routes.applying_to(path, facts.as_ref(), &clearance);
         let (sites, abilities) = (resources.sites.clone(), resources.abilities.clone());
-        Tree { entered, sites, abilities, clock: resources.clock, site: site.index, route_facts }
+        Tree { entered, sites, abilities, clock: resources.clock, site: site.index, route_facts, clearance }
     }
 
     /// The rules of the folder.
@@ -96,7 +97,9 @@ impl Tree {
             return true;
         }
         let is_for = |rules: &Effective| {
-            rules.whom(Action::Read).is_none_or(|whom| self.entered.whom(Action::Read) == Some(whom))
+            rules.whom(Action::Read).is_none_or(|whom| {
+                self.entered.whom(Action::Read) == Some(whom) || self.site().routes.clears(&self.clearance, whom)
+            })
         };
         is_for(&self.rules_of(path)) && variant_of(path).is_none_or(|file| is_for(&self.rules_of(file)))
     }

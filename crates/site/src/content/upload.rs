@@ -17,6 +17,7 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
+use lamna_config::access::AccessRule;
 use lamna_config::route::condition::Asked;
 use lamna_io::file_state::{self, Kind};
 use lamna_io::new_file::{Before, NewFile};
@@ -38,7 +39,7 @@ use crate::content::answers;
 use crate::content::at_once::ClientNetwork;
 use crate::content::listing::View;
 use crate::content::permitted::other_places;
-use crate::content::route::Effective;
+use crate::content::route::{Clearance, Effective};
 use crate::content::site::{Site, Sites};
 
 /// The server's resources that uploads use.
@@ -63,6 +64,8 @@ pub struct Sender {
     pub network: Option<ClientNetwork>,
     /// The name by which the server knows it, where rules ask for one.
     pub user: Option<Box<str>>,
+    /// The rules of access that it fulfils.
+    pub clearance: Clearance,
     /// Its rights at the destination of a copy.
     pub rights: webdav::Rights,
 }
@@ -95,6 +98,7 @@ pub fn begin(
         is_from_elsewhere: is_from_elsewhere(request),
         route_facts: site.routes.depends_on_requests().then(|| RouteFacts::of(requested, request, client)),
         locker: webdav::Locker::of(requested, &sender),
+        clearance: sender.clearance.clone(),
     };
     if request.head.method.is_of_webdav() {
         return webdav::begin(target, site, requested, &sender, resources);
@@ -147,6 +151,8 @@ struct ChangeTarget {
     route_facts: Option<RouteFacts>,
     /// The evidence of the client about locks.
     locker: webdav::Locker,
+    /// The rules of access that the client fulfils.
+    clearance: Clearance,
 }
 
 /// Owned copies of the facts besides the path that routes look at: the names of files in a form are known later.
@@ -237,7 +243,10 @@ impl ChangeTarget {
             return true;
         }
         let (entered, inner) = (self.rules(), [path, b"/"].concat());
-        let may = |path: &[u8]| self.rules_of(path).whom(action).is_none_or(|whom| entered.whom(action) == Some(whom));
+        let may = |path: &[u8]| {
+            let is_cleared = |rule: &AccessRule| self.site().routes.clears(&self.clearance, rule);
+            self.rules_of(path).whom(action).is_none_or(|whom| entered.whom(action) == Some(whom) || is_cleared(whom))
+        };
         may(path) && may(&inner)
     }
 
@@ -296,8 +305,14 @@ impl ChangeTarget {
     /// Removes the entries of `directory`, whose path ends with a slash, from the cache.
     fn forget_directory(&self, directory: &[u8]) {
         self.forget(directory);
+        let mut cleared = Vec::new();
+        self.clearance.push(&mut cleared);
         for number in View::numbers() {
             self.forget(&[directory, &[0, number]].concat());
+            // The sender is shown others at once as well; clients with other rights, within a second.
+            if !cleared.is_empty() {
+                self.forget(&[directory, &[0, number], &cleared].concat());
+            }
         }
     }
 

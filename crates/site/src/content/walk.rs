@@ -9,14 +9,13 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use lamna_config::route::Changes;
 use lamna_io::file_state;
 use lamna_io::{Blocked, Wait, open};
 use lamna_proto::resource::Resource;
 use rustix::io::Errno;
 
 use super::directory;
-use super::listing::Kind;
+use super::listing::{Controls, Kind};
 use super::tree::Tree;
 
 /// A folder, and what of it has not been gone through.
@@ -85,9 +84,7 @@ impl Level {
             root: root.as_fd(),
             name: bare,
             path: &path,
-            changes: Changes::default(),
-            downloads: false,
-            thumbnails: false,
+            controls: Controls::default(),
             shows: None,
             abilities: &tree.abilities,
         };

@@ -40,7 +40,9 @@ pub(super) fn may(way: Way, rule: Rule, thing: &Thing, who: Who) -> bool {
     let is_judged = is_for_everybody || thing.kind == Kind::Runs;
     let is_reached = match thing.reached {
         Reached::ByItsPath => true,
-        Reached::ByAnother | Reached::InAnother => is_judged,
+        Reached::ByAnother => is_judged,
+        // Of a folder each client is shown what is for it. A service is asked about the path of the request alone.
+        Reached::InAnother => is_judged || thing.kind == Kind::Names && rule != Rule::Service,
     };
     !way.is_refused() && is_let_in && is_reached
 }

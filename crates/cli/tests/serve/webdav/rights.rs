@@ -80,7 +80,13 @@ access = {{ users = ["bob"] }}
     let launch = Launch::new(engine).config(&config).file("open/a", "a").file("open/private/p", "p");
     let server = launch.file("ada/secret", "secret").file("bob/b", "b").file("x", "x").start();
     let to = |path: &str, who: &str| format!("Destination: http://a{path}\r\n{who}");
-    // What is kept from a client is not told of.
+    // What is kept from a client is not told of, and what is for it is.
+    let told = |who: &str| {
+        let answer = super::ask(&mut server.connect(), "PROPFIND", "/", &format!("Depth: 1\r\n{who}"), "");
+        hrefs(&super::text(&answer)).into_iter().map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(told(ADA), ["/", "/ada/", "/bob/", "/open/", "/x"]);
+    assert_eq!(told(BOB), ["/", "/bob/", "/open/", "/x"]);
     assert_eq!(hrefs(&found(&server, "/", "1", "")), ["/", "/bob/", "/open/", "/x"]);
     assert_eq!(hrefs(&found(&server, "/open/", "1", "")), ["/open/", "/open/a"]);
     for (method, path, fields, expected) in [
@@ -106,7 +112,7 @@ access = {{ users = ["bob"] }}
         ("MOVE", "/open/", to("/moved", ADA), 403),
         ("DELETE", "/open/", ADA.to_owned(), 207),
         ("COPY", "/bob/", to("/open/private", ADA), 403),
-        ("COPY", "/bob/", to("/ada", ADA), 403),
+        ("COPY", "/bob/", to("/ada", BOB), 403),
         ("MOVE", "/bob/", to("/bobs", BOB), 201),
     ] {
         assert_eq!(status(&server, method, path, &fields, ""), expected, "{method} {path} {fields}");

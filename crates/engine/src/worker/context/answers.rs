@@ -158,7 +158,7 @@ impl WorkerContext<'_> {
     ) -> Option<u32> {
         let asked = application_request.asked;
         let requested = asked.requested;
-        let cache_key = self.cache_keys.cache_key(asked.site, requested, || asked.client());
+        let cache_key = self.cache_key(asked);
         let Key { site, path: key } = cache_key.key();
         let outcome = CacheKeyParts::of(key).outcome;
         self.asked_path.clear();

@@ -11,9 +11,9 @@ use lamna_config::proxies::{ForwardedField, Peer, TrustedProxies};
 use lamna_proto::exchange::RequestedResource;
 use lamna_proto::gateway::Believed;
 use lamna_proto::time::Instant;
-use lamna_site::content::access::{AuthAssertions, Identity, Known, Rules};
+use lamna_site::content::access::{AuthAssertions, Evidence, Identity, Known, Rules};
 use lamna_site::content::at_once::ClientNetwork;
-use lamna_site::content::route::Effective;
+use lamna_site::content::route::{Clearance, Effective};
 use lamna_site::content::site::{Site, Sites};
 use lamna_tls::Over;
 
@@ -31,6 +31,7 @@ pub struct Asked<'r> {
     proxies: &'r TrustedProxies,
     client: OnceCell<Option<IpAddr>>,
     rules: OnceCell<Arc<Effective>>,
+    clearance: OnceCell<Clearance>,
 }
 
 impl<'r> Asked<'r> {
@@ -42,7 +43,8 @@ impl<'r> Asked<'r> {
         over: Over<'r>,
     ) -> Asked<'r> {
         let site = sites.find(requested.host);
-        Asked { requested, peer, over, site, proxies, client: OnceCell::new(), rules: OnceCell::new() }
+        let (client, rules, clearance) = (OnceCell::new(), OnceCell::new(), OnceCell::new());
+        Asked { requested, peer, over, site, proxies, client, rules, clearance }
     }
 
     /// The same request for another path of the same site.
@@ -50,13 +52,24 @@ impl<'r> Asked<'r> {
     where
         'r: 'p,
     {
-        let &Asked { peer, over, site, proxies, ref client, .. } = self;
-        Asked { requested, peer, over, site, proxies, client: client.clone(), rules: OnceCell::new() }
+        let &Asked { peer, over, site, proxies, ref client, ref clearance, .. } = self;
+        let (client, clearance) = (client.clone(), clearance.clone());
+        Asked { requested, peer, over, site, proxies, client, rules: OnceCell::new(), clearance }
     }
 
     /// The outcome of the routes of its site, which `find` finds out.
     pub(super) fn rules(&self, find: impl FnOnce() -> Arc<Effective>) -> Arc<Effective> {
         self.rules.get_or_init(find).clone()
+    }
+
+    /// The rules of access of its site that it fulfils, by what is known of its client.
+    pub(super) fn clearance(&self, (now, known): (Instant, &mut Known)) -> &Clearance {
+        self.clearance.get_or_init(|| {
+            let Some(guard) = &self.site.guard else { return Clearance::default() };
+            let identity = guard.identity(self.requested.request, (self.site.index, now), known);
+            let evidence = Evidence { client: self.client(), client_subject: self.over.client_subject(), identity };
+            self.site.routes.clearance(|rule| evidence.fulfils(rule))
+        })
     }
 
     /// Its client: the peer, or the client for which a trusted proxy says that it asks.

@@ -116,7 +116,7 @@ impl WorkerContext<'_> {
         let Some(page) = self.pages.find(early_hints, early_hints.number(index, requested.path)) else {
             // What is shown now is another page, of which nothing is known.
             *viewing = None;
-            let cache_key = self.cache_keys.cache_key(asked.site, requested, || asked.client());
+            let cache_key = self.cache_key(asked);
             early_hints.want(index, requested.path, cache_key.key().path);
             self.cache_keys.take_back(cache_key);
             return None;

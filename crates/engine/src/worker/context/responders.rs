@@ -4,6 +4,8 @@
 //! [`RESPONDERS`], to which new ones are added), uploads. Guarantees: none of them is
 //! asked about a request that has not been let in. Does not carry programs out.
 
+use std::sync::Arc;
+
 use lamna_proto::counter::add;
 use lamna_proto::error::Refusal;
 use lamna_proto::exchange::RequestedResource;
@@ -14,11 +16,12 @@ use lamna_proto::workspace::PagesByHost;
 use lamna_site::cache::Entry;
 use lamna_site::content::access::{Rules, Verdict};
 use lamna_site::content::action::Action;
+use lamna_site::content::listing::SIGN_IN_QUERY;
 use lamna_site::content::responder::{Client, Incoming, Responder};
-use lamna_site::content::route::{Effective, is_preflight};
+use lamna_site::content::route::{Clearance, Effective, is_preflight};
 use lamna_site::content::upload::webdav::{self, Rights};
 use lamna_site::content::upload::{Resources, Sender};
-use lamna_site::content::{RESPONDERS, handler, upload};
+use lamna_site::content::{RESPONDERS, answers, handler, upload};
 
 use super::WorkerContext;
 use super::answers::ApplicationRequest;
@@ -27,12 +30,13 @@ use super::steps::{Admitted, Outcome, Step};
 use super::trace::Does;
 
 /// Steps before the responders of content. [`Outcome::LookUp`] leaves a request to what its target stands for.
-const BEFORE_CONTENT: [Step; 4] = [
+const BEFORE_CONTENT: [Step; 5] = [
     Step::new("handler", handler).where_configured(|shared| !shared.handlers.is_empty()),
     Step::new("respond", respond).where_configured(|shared| shared.sites.all().any(|site| site.routes.respond())),
     Step::new("application", application)
         .where_configured(|shared| shared.sites.all().any(|site| !site.routes.groups().is_empty())),
     Step::new("options", options).for_others(),
+    Step::new("identity", identify).where_configured(|shared| shared.sites.have_guards()),
 ];
 
 /// The step behind them, which refuses what changes something.
@@ -71,7 +75,9 @@ impl WorkerContext<'_> {
 
     /// The program by which `responder` answers.
     pub(super) fn begin(&mut self, responder: &Responder, asked: &Asked<'_>) -> Outcome {
-        let client = || Client { address: asked.client(), network: asked.network() };
+        let is_folder = asked.requested.path.ends_with(b"/");
+        let clearance = if is_folder { self.clearance(asked).clone() } else { Clearance::default() };
+        let client = || Client { address: asked.client(), network: asked.network(), clearance: clearance.clone() };
         let incoming =
             Incoming { site: asked.site, requested: asked.requested, resources: self.resources(), client: &client };
         (responder.begin)(&incoming).map_or(Outcome::Next, |program| self.run(program))
@@ -163,6 +169,42 @@ pub(super) fn without_application(context: &mut WorkerContext<'_>, asked: &Asked
     }
 }
 
+/// Finds out whose a request is, though anybody may ask, where its answer goes by what its client may have: for a
+/// folder, and for what is mounted. Has clients sign in that want to.
+fn identify(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
+    let Asked { requested, site, .. } = *asked;
+    let (Some(guard), Some(request)) = (&site.guard, requested.request) else { return Outcome::Next };
+    let (is_folder, method) = (requested.path.ends_with(b"/"), request.head.method);
+    if !(is_folder || method.is_of_webdav()) {
+        return Outcome::Next;
+    }
+    let signs_in = is_folder
+        && site.settings.browse
+        && guard.has_users()
+        && method.reads()
+        && requested.query == Some(SIGN_IN_QUERY.as_bytes());
+    let rules = context.rules(asked);
+    let access_request = context.access_request(asked, &rules);
+    let verdict = match signs_in {
+        true => guard.sign_in(&access_request, &mut context.known).map(Some),
+        false => guard.identify(&access_request, &mut context.known),
+    };
+    match verdict {
+        Ok(None) => Outcome::Next,
+        Ok(Some(Verdict::Passes)) => {
+            add(&context.work.requests, 1);
+            let mut path = Vec::new();
+            let redirect = path::normalise(requested.path, &mut path)
+                .ok()
+                .and_then(|()| answers::redirect(303, &path::encode(&path), false, &rules.extras(303)).ok());
+            Outcome::Answer(redirect.map_or_else(|| rules.errors.malformed.clone(), Arc::new))
+        }
+        Ok(Some(verdict)) => context.carry_out(verdict, asked),
+        // Fields that are too long with another one besides.
+        Err(_) => Outcome::Answer(rules.errors.failed.clone()),
+    }
+}
+
 /// A change of files. Where a route redirects whatever is there, and where the target may be a script, as an index file
 /// is, it is looked up.
 fn upload(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
@@ -218,7 +260,8 @@ fn sender(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Result<Sender, 
         let identity = asked.identity(&Rules::of(&rules, asked.requested), (context.now, &mut context.known));
         user = identity.map(|identity| identity.name().into());
     }
-    Ok(Sender { address: asked.client(), network: asked.network(), user, rights })
+    let clearance = context.clearance(asked).clone();
+    Ok(Sender { address: asked.client(), network: asked.network(), user, clearance, rights })
 }
 
 /// Whether a route redirects whatever is there.

@@ -53,7 +53,7 @@ impl WorkerContext<'_> {
     pub(super) fn sample_asked(&mut self, asked: &Asked<'_>) {
         let Some(sample) = self.sample(asked) else { return };
         let Some(hints) = &self.shared.hints else { return };
-        let cache_key = self.cache_keys.cache_key(asked.site, asked.requested, || asked.client());
+        let cache_key = self.cache_key(asked);
         let path = CacheKeyParts::of(cache_key.key().path).path;
         if !path.is_empty() {
             self.sampler.tell(hints, &sample, path, sample.is_document(), self.now);
@@ -64,7 +64,7 @@ impl WorkerContext<'_> {
     /// Tells the learner of a request that had to be looked for, and is answered with `entry`.
     pub fn sample_found(&mut self, asked: &Asked<'_>, entry: &Entry) {
         let Some(sample) = self.sample(asked) else { return };
-        let cache_key = self.cache_keys.cache_key(asked.site, asked.requested, || asked.client());
+        let cache_key = self.cache_key(asked);
         let path = CacheKeyParts::of(cache_key.key().path).path;
         self.sampler.observe(self.shared.hints.as_deref(), &sample, path, entry, self.now);
         self.cache_keys.take_back(cache_key);

@@ -114,7 +114,7 @@ impl WorkerContext<'_> {
     /// The same where there is no script.
     fn without_script(&mut self, asked: &Asked<'_>, entry: &Entry, rules: &Effective) -> Outcome {
         if entry.is_unmade() && asked.requested.request.is_none_or(|request| request.head.method.reads()) {
-            let cache_key = self.cache_keys.cache_key(asked.site, asked.requested, || asked.client());
+            let cache_key = self.cache_key(asked);
             let target = TranslationTarget::new(self.shared, &cache_key, None, asked.name());
             self.cache_keys.take_back(cache_key);
             let making = Making::new(self.shared, target, asked.network(), entry.resource.clone());

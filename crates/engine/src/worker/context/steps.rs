@@ -141,7 +141,7 @@ pub(super) struct Admitted(());
 /// The words for a client that has no certificate on the way that it has come.
 const UNKNOWN: &str = "This site is for clients that show a certificate, and this way there is none.";
 
-impl WorkerContext<'_> {
+impl<'a> WorkerContext<'a> {
     /// Whether a request is let in.
     ///
     /// # Errors
@@ -248,7 +248,7 @@ impl WorkerContext<'_> {
         effective: &Arc<Effective>,
         rules: &Rules<'_>,
     ) -> Option<Verdict> {
-        let Asked { requested, site, over, .. } = *asked;
+        let Asked { requested, site, .. } = *asked;
         let guard = site.guard.as_ref()?;
         if rules.is_empty() {
             return None;
@@ -256,15 +256,24 @@ impl WorkerContext<'_> {
         if requested.request.is_some_and(|one| matches!(one.head.method, Method::Options) && is_preflight(one)) {
             return Some(Verdict::Passes);
         }
-        let (client, is_of_proxy) = (asked.client(), asked.is_of_proxy());
-        let (client_subject, now) = (over.client_subject(), self.now);
-        let wrong = self.shared.limiter.wrong_passwords();
-        let access_request =
-            AccessRequest { site: site.index, requested, client, client_subject, is_of_proxy, wrong, effective, now };
+        let access_request = self.access_request(asked, effective);
         let verdict = guard.judge(rules, &access_request, &mut self.known);
         // Fields that are too long with another one besides: nobody is let in for that.
         let verdict = verdict.unwrap_or_else(|_| Verdict::Answer(effective.errors.forbidden.clone()));
         (!matches!(verdict, Verdict::Passes)).then_some(verdict)
+    }
+
+    /// The facts of a request that access rules look at, where `effective` applies.
+    pub(super) fn access_request<'f>(&self, asked: &'f Asked<'_>, effective: &'f Effective) -> AccessRequest<'f>
+    where
+        'a: 'f,
+    {
+        let Asked { requested, site, over, .. } = *asked;
+        let (client, is_of_proxy) = (asked.client(), asked.is_of_proxy());
+        let (client_subject, now) = (over.client_subject(), self.now);
+        let shared = self.shared;
+        let wrong = shared.limiter.wrong_passwords();
+        AccessRequest { site: site.index, requested, client, client_subject, is_of_proxy, wrong, effective, now }
     }
 
     /// A program that asks `service` whether a request is let in.
@@ -327,7 +336,7 @@ fn refuse_for_want_of_room(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -
     if !context.refuses {
         return Outcome::Next;
     }
-    let cache_key = context.cache_keys.cache_key(asked.site, asked.requested, || asked.client());
+    let cache_key = context.cache_key(asked);
     let rules = TranslationTarget::new(context.shared, &cache_key, None, Box::default()).rules().clone();
     context.cache_keys.take_back(cache_key);
     Outcome::Answer(rules.errors.overloaded.clone())

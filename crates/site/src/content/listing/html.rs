@@ -1,98 +1,143 @@
 //! A directory listing as an HTML page.
 //!
-//! Owns: the page. It is self-contained, works without its script, and no name or path can break out of the place where
+//! Owns: the page, with what its client may do there. It is self-contained, works without its scripts, and no name or path can break out of the place where
 //! it is shown.
 
 use std::fmt::Write as _;
 
 use lamna_config::route::Changes;
 
-use super::{Item, Key, Kind, Listing, Order, arrange, push_link, rfc3339};
+use super::{Controls, Item, Key, Kind, Listing, Order, SIGN_IN_QUERY, arrange, push_link, rfc3339};
 use crate::content::escape::push_html;
+use crate::content::media_type;
 
 /// The listing as a self-contained HTML page in UTF-8.
 pub fn html(listing: &Listing<'_>, order: Order) -> Vec<u8> {
     let (shown, omitted) = arrange(listing, order);
-    let mut page = String::with_capacity(4096 + 256 * shown.len());
+    let Controls { changes, thumbnails, .. } = listing.controls;
+    let pictures = shown.iter().filter(|item| kind_of(item).is_viewed()).count();
+    let scaled = if thumbnails { shown.iter().filter(|item| is_scaled(item)).count() } else { 0 };
+    let files = shown.iter().filter(|item| item.kind == Kind::File).count();
+    // A folder of pictures is looked at, others are read.
+    let tiles = scaled > 0 && 2 * scaled >= files;
+    let mut page = String::with_capacity(8192 + 512 * shown.len());
     page.push_str("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>");
     push_html(&mut page, listing.path);
     page.push_str(HEAD_AFTER_TITLE);
-    push_breadcrumb(&mut page, listing.path);
-    page.push_str(SEARCH);
-    page.push_str("<main>\n<table>\n<thead><tr>");
+    push_header(&mut page, listing.path, listing.controls);
+    page.push_str("<main>\n");
+    push_bar(&mut page, changes, scaled > 0);
+    page.push_str(if tiles { "<table class=\"tiles\">\n<thead><tr>" } else { "<table>\n<thead><tr>" });
     push_column_head(&mut page, Column { key: Key::Name, title: "Name" }, order);
     push_column_head(&mut page, Column { key: Key::Size, title: "Size" }, order);
     push_column_head(&mut page, Column { key: Key::Modified, title: "Modified" }, order);
-    page.push_str(if listing.changes.delete { "<th></th></tr></thead>\n" } else { "</tr></thead>\n" });
+    page.push_str(if changes.delete { "<th></th></tr></thead>\n" } else { "</tr></thead>\n" });
     if listing.path != "/" {
-        page.push_str(
-            "<tbody><tr><td><a href=\"../\" class=\"d\" rel=\"up\">Parent folder</a></td><td></td><td></td></tr></tbody>\n",
-        );
+        page.push_str(PARENT);
     }
     page.push_str("<tbody id=\"entries\">\n");
     for item in &shown {
-        push_row(&mut page, item, listing);
+        push_row(&mut page, item, listing, tiles);
     }
     page.push_str("</tbody>\n</table>\n<p id=\"found\" role=\"status\" hidden></p>\n");
     push_summary(&mut page, listing, omitted);
-    let Changes { upload, delete, mkdir, .. } = listing.changes;
-    for (_, form) in
-        [(upload, UPLOAD_FORM), (mkdir, MKDIR_FORM), (delete, DELETE_FORM)].iter().filter(|(is_on, _)| *is_on)
-    {
-        page.push_str(form);
+    page.push_str(concat!(
+        "</main>\n",
+        include_str!("../assets/icons.svg"),
+        "<script>",
+        include_str!("../assets/listing.js")
+    ));
+    for (_, script) in [(pictures > 0, GALLERY), (changes.upload, UPLOAD)].iter().filter(|(is_on, _)| *is_on) {
+        page.push_str(script);
     }
-    page.push_str(concat!("</main>\n<script>", include_str!("../assets/listing.js"), "</script>\n</body>\n</html>\n"));
+    page.push_str("</script>\n</body>\n</html>\n");
     page.into_bytes()
 }
 
+const GALLERY: &str = include_str!("../assets/gallery.js");
+const UPLOAD: &str = include_str!("../assets/upload.js");
+
+const PARENT: &str = "<tbody id=\"up\"><tr><td><a href=\"../\" class=\"d\" rel=\"up\"><svg><use href=\"#d\"/></svg>Parent folder</a></td>\
+    <td></td><td></td></tr></tbody>\n";
+
 /// Works without the script, as the others do. Sent to the address of the listing.
 const UPLOAD_FORM: &str = "<form class=\"upload\" method=\"post\" enctype=\"multipart/form-data\">\
-    <label>Upload files <input type=\"file\" name=\"file\" multiple required></label> <button>Upload</button></form>\n";
+    <label class=\"button\">Upload files <input type=\"file\" name=\"file\" multiple required></label><button>Upload</button></form>\n";
 
-const MKDIR_FORM: &str = "<form class=\"upload\" method=\"post\" action=\"?mkdir\">\
-    <label>New folder <input name=\"name\" maxlength=\"255\" autocomplete=\"off\" required></label> <button>Create</button></form>\n";
+const MKDIR_FORM: &str = "<details><summary>New folder</summary><form method=\"post\" action=\"?mkdir\">\
+    <input name=\"name\" aria-label=\"Name of the new folder\" maxlength=\"255\" autocomplete=\"off\" required>\
+    <button>Create</button></form></details>\n";
 
-/// The form of the buttons in the rows, each of which has the address that it is sent to. The script asks first.
-const DELETE_FORM: &str = "<form id=\"delete\" method=\"post\"></form>\n";
+/// Shown by the script.
+const TILES: &str = "<button id=\"tiles\" class=\"push\" hidden>Tiles</button>\n";
+
+/// The forms at the top of the page, and the files on their way.
+fn push_bar(page: &mut String, changes: Changes, has_thumbnails: bool) {
+    page.push_str("<div class=\"bar\">");
+    let controls = [(changes.upload, UPLOAD_FORM), (changes.mkdir, MKDIR_FORM), (has_thumbnails, TILES)];
+    controls.iter().filter(|(is_on, _)| *is_on).for_each(|(_, control)| page.push_str(control));
+    page.push_str("</div>\n");
+    if changes.upload {
+        page.push_str("<ul id=\"queue\" aria-label=\"Uploads\"></ul>\n");
+    }
+}
 
 /// Shown by the script, without which it would do nothing.
-const SEARCH: &str = concat!(
-    "<input type=\"search\" placeholder=\"Search this folder\" aria-label=\"Search this folder\" aria-keyshortcuts=\"/\" ",
-    "autocomplete=\"off\" spellcheck=\"false\" hidden>\n</header>\n",
-);
+const FILTER: &str = "<input type=\"search\" placeholder=\"Search this folder\" aria-label=\"Search this folder\" aria-keyshortcuts=\"/\" \
+    autocomplete=\"off\" spellcheck=\"false\" hidden>\n";
+
+/// The same where pages are searched, which needs no script.
+const SEARCH: &str = "<form role=\"search\"><input type=\"search\" name=\"q\" placeholder=\"Search this folder\" \
+    aria-label=\"Search this folder\" aria-keyshortcuts=\"/\" autocomplete=\"off\" spellcheck=\"false\"></form>\n";
 
 const HEAD_AFTER_TITLE: &str = concat!(
     "</title>\n<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<style>\n",
     include_str!("../assets/page.css"),
     include_str!("../assets/listing.css"),
-    "</style>\n</head>\n<body>\n<header>\n",
+    "</style>\n</head>\n<body>\n",
 );
 
-/// The path with a link to each directory above. Links go up step by step, so they hold whatever the path contains.
-fn push_breadcrumb(page: &mut String, path: &str) {
+fn push_header(page: &mut String, path: &str, controls: Controls) {
+    page.push_str("<header>\n");
+    push_breadcrumb(page, path, true);
+    page.push_str(if controls.searches { SEARCH } else { FILTER });
+    if controls.signs_in {
+        push_formatted(
+            page,
+            format_args!("<a class=\"button\" rel=\"nofollow\" href=\"?{SIGN_IN_QUERY}\">Sign in</a>\n"),
+        );
+    }
+    page.push_str("</header>\n");
+}
+
+/// The path with a link to each directory above, and to the directory itself unless it `is_shown`. Links go up step by
+/// step, so they hold whatever the path contains.
+pub(in crate::content) fn push_breadcrumb(page: &mut String, path: &str, is_shown: bool) {
     let inner = path.strip_prefix('/').unwrap_or(path);
     let inner = inner.strip_suffix('/').unwrap_or(inner);
     let segments: Vec<&str> = if inner.is_empty() { Vec::new() } else { inner.split('/').collect() };
     page.push_str("<nav aria-label=\"Path\">");
-    push_crumb(page, "Home", segments.len());
+    push_crumb(page, "Home", segments.len(), is_shown);
     for (index, segment) in segments.iter().enumerate() {
         page.push_str("<i>/</i>");
-        push_crumb(page, segment, segments.len() - 1 - index);
+        push_crumb(page, segment, segments.len() - 1 - index, is_shown);
     }
     page.push_str("</nav>\n");
 }
 
 /// One part of the breadcrumb, this many directories above the one listed.
-fn push_crumb(page: &mut String, name: &str, levels_up: usize) {
-    if levels_up == 0 {
-        page.push_str("<bdi aria-current=\"page\">");
-    } else {
-        page.push_str("<a href=\"");
-        page.extend(std::iter::repeat_n("../", levels_up));
-        page.push_str("\"><bdi>");
+fn push_crumb(page: &mut String, name: &str, levels_up: usize, is_shown: bool) {
+    match levels_up {
+        0 if is_shown => page.push_str("<bdi aria-current=\"page\">"),
+        0 => page.push_str("<a href=\"./\"><bdi>"),
+        levels_up => {
+            page.push_str("<a href=\"");
+            page.extend(std::iter::repeat_n("../", levels_up));
+            page.push_str("\"><bdi>");
+        }
     }
     push_html(page, name);
-    page.push_str(if levels_up == 0 { "</bdi>" } else { "</bdi></a>" });
+    page.push_str(if levels_up == 0 && is_shown { "</bdi>" } else { "</bdi></a>" });
 }
 
 struct Column {
@@ -124,14 +169,22 @@ fn push_column_head(page: &mut String, column: Column, order: Order) {
 }
 
 /// Kept short: there may be thousands.
-fn push_row(page: &mut String, item: &Item, listing: &Listing<'_>) {
+fn push_row(page: &mut String, item: &Item, listing: &Listing<'_>, tiles: bool) {
+    let Controls { changes, thumbnails, .. } = listing.controls;
+    let kind = kind_of(item);
     page.push_str("<tr><td><a href=\"");
     push_link(page, item);
-    page.push_str(if item.kind == Kind::Directory { "\" class=\"d\">" } else { "\">" });
-    if listing.thumbnails && is_picture(item) {
+    page.push_str(match kind {
+        EntryKind::Folder => "\" class=\"d\">",
+        kind if kind.is_viewed() => "\" class=\"p\">",
+        _ => "\">",
+    });
+    if thumbnails && is_scaled(item) {
         page.push_str("<img src=\"");
         push_link(page, item);
-        page.push_str(THUMBNAIL);
+        page.push_str(if tiles { TILE } else { THUMBNAIL });
+    } else {
+        push_formatted(page, format_args!("<svg><use href=\"#{}\"/></svg>", kind.icon()));
     }
     page.push_str("<bdi>");
     push_html(page, &String::from_utf8_lossy(&item.name));
@@ -146,26 +199,100 @@ fn push_row(page: &mut String, item: &Item, listing: &Listing<'_>) {
     let modified = rfc3339(item.modified_unix_seconds);
     let (day, minute) = (&modified[..10], &modified[11..16]);
     push_formatted(page, format_args!("<td><time datetime=\"{modified}\">{day} {minute}</time></td>"));
-    if listing.changes.delete {
-        page.push_str("<td><button form=\"delete\" formaction=\"");
-        push_link(page, item);
-        page.push_str("?delete\" aria-label=\"Delete ");
-        push_html(page, &String::from_utf8_lossy(&item.name));
-        page.push_str("\">Delete</button></td>");
+    if changes.delete {
+        let is_moved = changes.upload && (changes.mkdir || item.kind == Kind::File);
+        push_menu(page, item, is_moved);
     }
     page.push_str("</tr>\n");
 }
 
+/// The changes of an entry, out of the way: the form of its menu moves it, or deletes it.
+fn push_menu(page: &mut String, item: &Item, is_moved: bool) {
+    let name = String::from_utf8_lossy(&item.name);
+    page.push_str("<td><details><summary aria-label=\"Change ");
+    push_html(page, &name);
+    page.push_str("\">⋯</summary><form method=\"post\" action=\"");
+    push_link(page, item);
+    if is_moved {
+        page.push_str(
+            "?move\"><input name=\"to\" aria-label=\"New name or path\" autocomplete=\"off\" required value=\"",
+        );
+        push_html(page, &name);
+        page.push_str("\"><button>Rename or move</button><button class=\"bad\" formnovalidate formaction=\"");
+        push_link(page, item);
+        page.push_str("?delete\">Delete</button></form></details></td>");
+    } else {
+        page.push_str("?delete\"><button class=\"bad\">Delete</button></form></details></td>");
+    }
+}
+
 /// Fetched when it comes into view, so that a folder of many pictures does not have all of them made.
 const THUMBNAIL: &str =
-    "?scale=64x64&amp;format=auto\" loading=\"lazy\" decoding=\"async\" width=\"48\" height=\"48\" alt=\"\">";
+    "?scale=96x96&amp;format=auto\" loading=\"lazy\" decoding=\"async\" width=\"48\" height=\"48\" alt=\"\">";
+const TILE: &str =
+    "?scale=384x384&amp;format=auto\" loading=\"lazy\" decoding=\"async\" width=\"48\" height=\"48\" alt=\"\">";
+
+/// What an entry is, for who looks at a listing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum EntryKind {
+    Folder,
+    File,
+    Picture,
+    Sound,
+    Film,
+    Archive,
+    Text,
+}
+
+impl EntryKind {
+    /// The symbol among those of the page.
+    fn icon(self) -> char {
+        match self {
+            EntryKind::Folder => 'd',
+            EntryKind::File => 'f',
+            EntryKind::Picture => 'p',
+            EntryKind::Sound => 'a',
+            EntryKind::Film => 'v',
+            EntryKind::Archive => 'z',
+            EntryKind::Text => 't',
+        }
+    }
+
+    /// Whether it is looked at in the page.
+    fn is_viewed(self) -> bool {
+        self == EntryKind::Picture
+    }
+}
+
+/// By the name: what is in a file is not looked at.
+fn kind_of(item: &Item) -> EntryKind {
+    const VIEWED: [&str; 7] =
+        ["image/jpeg", "image/png", "image/webp", "image/gif", "image/avif", "image/svg+xml", "image/bmp"];
+    const ARCHIVES: [&str; 7] = [".zip", ".tar", ".gz", ".tgz", ".xz", ".zst", ".7z"];
+    if item.kind == Kind::Directory {
+        return EntryKind::Folder;
+    }
+    let essence = media_type::by_name(&item.name).essence;
+    match essence.split_once('/').map_or(essence, |(group, _)| group) {
+        _ if ends_with_one_of(&item.name, &ARCHIVES) => EntryKind::Archive,
+        _ if VIEWED.contains(&essence) => EntryKind::Picture,
+        "audio" => EntryKind::Sound,
+        "video" => EntryKind::Film,
+        "text" => EntryKind::Text,
+        _ if essence == "application/pdf" => EntryKind::Text,
+        _ => EntryKind::File,
+    }
+}
+
+fn ends_with_one_of(name: &[u8], ends: &[&str]) -> bool {
+    let is_of =
+        |end: &&str| name.len() > end.len() && name[name.len() - end.len()..].eq_ignore_ascii_case(end.as_bytes());
+    ends.iter().any(is_of)
+}
 
 /// Whether the filter for pictures makes others of this entry, by its name.
-fn is_picture(item: &Item) -> bool {
-    let is_of = |end: &&str| {
-        item.name.len() > end.len() && item.name[item.name.len() - end.len()..].eq_ignore_ascii_case(end.as_bytes())
-    };
-    item.kind == Kind::File && [".jpg", ".jpeg", ".png", ".webp"].iter().any(is_of)
+fn is_scaled(item: &Item) -> bool {
+    item.kind == Kind::File && ends_with_one_of(&item.name, &[".jpg", ".jpeg", ".png", ".webp"])
 }
 
 fn push_summary(page: &mut String, listing: &Listing<'_>, omitted: usize) {
@@ -177,9 +304,11 @@ fn push_summary(page: &mut String, listing: &Listing<'_>, omitted: usize) {
     let total = human_size(bytes);
     push_formatted(
         page,
-        format_args!("<p>{directories} {folder_word}, {files} {file_word}, {total}. Times are UTC.</p>\n"),
+        format_args!(
+            "<p id=\"summary\">{directories} {folder_word}, {files} {file_word}, {total}. Times are UTC.</p>\n"
+        ),
     );
-    if listing.downloads {
+    if listing.controls.downloads {
         page.push_str(DOWNLOAD);
     }
     page.push_str(KEYS);
@@ -189,12 +318,13 @@ fn push_summary(page: &mut String, listing: &Listing<'_>, omitted: usize) {
     }
 }
 
-const DOWNLOAD: &str = "<p><a rel=\"nofollow\" href=\"?download=zip\" download>Download this folder (.zip)</a> <a rel=\"nofollow\" href=\"?download=tar\" download>.tar</a></p>\n";
+const DOWNLOAD: &str = "<p>Download this folder: <a rel=\"nofollow\" href=\"?download=zip\" download>.zip</a>, \
+    <a rel=\"nofollow\" href=\"?download=tar\" download>.tar</a></p>\n";
 
 /// Shown where there is a pointer, and so probably a keyboard.
 const KEYS: &str = "<p class=\"k\"><kbd>/</kbd> search, <kbd>↑</kbd> <kbd>↓</kbd> move, <kbd>Enter</kbd> open, <kbd>Backspace</kbd> parent folder</p>\n";
 
-fn plural(count: usize, singular: &str) -> String {
+pub(in crate::content) fn plural(count: usize, singular: &str) -> String {
     format!("{singular}{}", if count == 1 { "" } else { "s" })
 }
 
@@ -214,7 +344,7 @@ fn human_size(bytes: u64) -> String {
     format!("{size:.1} {}", UNITS[unit])
 }
 
-fn push_formatted(page: &mut String, arguments: std::fmt::Arguments<'_>) {
+pub(in crate::content) fn push_formatted(page: &mut String, arguments: std::fmt::Arguments<'_>) {
     page.write_fmt(arguments).expect("writing to a string cannot fail");
 }
 
@@ -227,14 +357,16 @@ mod tests {
     use proptest::prelude::*;
 
     fn page(path: &str, entries: Vec<Item>, query: &str) -> String {
-        String::from_utf8(html(
-            &Listing { path, entries, changes: ALL, downloads: true, thumbnails: true },
-            Order::from_query(query),
-        ))
-        .expect("UTF-8")
+        String::from_utf8(html(&Listing { path, entries, controls: ALL }, Order::from_query(query))).expect("UTF-8")
     }
 
-    const ALL: Changes = Changes { upload: true, delete: true, mkdir: true, webdav: false };
+    const ALL: Controls = Controls {
+        changes: Changes { upload: true, delete: true, mkdir: true, webdav: false },
+        downloads: true,
+        thumbnails: true,
+        searches: false,
+        signs_in: false,
+    };
 
     /// The names that the links of the rows lead to.
     fn linked_names(page: &str) -> Vec<Vec<u8>> {
@@ -271,7 +403,7 @@ mod tests {
         }
         let page = page("/", vec![file(b"a b?#%\"<>&'.txt", 1, 0)], "");
         assert!(page.contains(
-            "<a href=\"./a%20b%3F%23%25%22%3C%3E%26%27.txt\"><bdi>a b?#%&quot;&lt;&gt;&amp;&#39;.txt</bdi></a>"
+            "<a href=\"./a%20b%3F%23%25%22%3C%3E%26%27.txt\"><svg><use href=\"#t\"/></svg><bdi>a b?#%&quot;&lt;&gt;&amp;&#39;.txt</bdi></a>"
         ));
     }
 
@@ -288,31 +420,63 @@ mod tests {
 
     #[test]
     fn pictures_are_shown_small_where_they_can_be_had_so() {
-        let entries = || vec![file(b"a \".JPG", 1, 0), file(b"b.txt", 1, 0)];
-        let shown = page("/", entries(), "");
-        assert_eq!(shown.matches("<img ").count(), 1);
-        assert!(shown.contains("<img src=\"./a%20%22.JPG?scale=64x64&amp;format=auto\" loading=\"lazy\""), "{shown}");
-        let listing = Listing { path: "/", entries: entries(), changes: ALL, downloads: true, thumbnails: false };
-        assert!(!String::from_utf8(html(&listing, Order::default())).unwrap().contains("<img "));
+        let entries = |texts: usize| {
+            let texts = (0..texts).map(|_| file(b"b.txt", 1, 0));
+            texts.chain([file(b"a \".JPG", 1, 0), file(b"c.gif", 1, 0)]).collect::<Vec<_>>()
+        };
+        let shown = page("/", entries(2), "");
+        assert_eq!((shown.matches("<img src").count(), shown.matches("class=\"p\"").count()), (1, 2));
+        assert!(shown.contains("<img src=\"./a%20%22.JPG?scale=96x96&amp;format=auto\" loading=\"lazy\""), "{shown}");
+        assert!(!shown.contains("<table class=\"tiles\">"));
+        let tiles = page("/", entries(0), "");
+        assert!(tiles.contains("<table class=\"tiles\">") && tiles.contains("?scale=384x384&amp;format=auto\""));
+        let controls = Controls { thumbnails: false, ..ALL };
+        let listing = Listing { path: "/", entries: entries(0), controls };
+        let plain = String::from_utf8(html(&listing, Order::default())).unwrap();
+        assert!(!plain.contains("<img src") && !plain.contains("id=\"tiles\"") && plain.contains("class=\"p\""));
+    }
+
+    fn with(controls: Controls) -> String {
+        let entries = vec![file(b"a b", 1, 0), Item { kind: Kind::Directory, ..file(b"d", 0, 0) }];
+        String::from_utf8(html(&Listing { path: "/", entries, controls }, Order::default())).unwrap()
     }
 
     #[test]
-    fn forms_and_buttons_are_there_for_what_clients_may_change() {
-        let page = |changes| {
-            let listing =
-                Listing { path: "/", entries: vec![file(b"a b", 1, 0)], changes, downloads: false, thumbnails: false };
-            String::from_utf8(html(&listing, Order::default())).unwrap()
-        };
+    fn forms_are_there_for_what_clients_may_change() {
+        let page = |changes| with(Controls { changes, ..Controls::default() });
         let nothing = Changes::default();
-        assert!(!page(nothing).contains("<form") && !page(nothing).contains("<button"));
+        assert!(!page(nothing).contains("<form") && !page(nothing).contains("<details"));
         let upload = page(Changes { upload: true, ..nothing });
         assert!(upload.contains("<form class=\"upload\" method=\"post\" enctype=\"multipart/form-data\">"));
         let mkdir = page(Changes { mkdir: true, ..nothing });
         assert!(mkdir.contains("method=\"post\" action=\"?mkdir\">") && mkdir.contains("<input name=\"name\""));
         let delete = page(Changes { delete: true, ..nothing });
-        let button = "<button form=\"delete\" formaction=\"./a%20b?delete\" aria-label=\"Delete a b\">";
-        assert!(delete.contains(button) && delete.contains("<form id=\"delete\" method=\"post\"></form>"));
+        let form = "<form method=\"post\" action=\"./a%20b?delete\"><button class=\"bad\">Delete</button></form>";
+        assert!(delete.contains(form) && !delete.contains("?move"), "{delete}");
         assert_eq!((upload.matches("<form").count(), mkdir.matches("<form").count()), (1, 1));
+    }
+
+    #[test]
+    fn what_may_be_deleted_here_and_stored_elsewhere_may_be_moved() {
+        let page = |mkdir| {
+            let changes = Changes { upload: true, delete: true, mkdir, webdav: false };
+            with(Controls { changes, ..Controls::default() })
+        };
+        let moves = |page: &str| ["./a%20b?move", "./d/?move"].map(|action| page.contains(action));
+        assert_eq!(moves(&page(false)), [true, false]);
+        assert_eq!(moves(&page(true)), [true, true]);
+        let form = "<form method=\"post\" action=\"./a%20b?move\"><input name=\"to\" aria-label=\"New name or path\" \
+                    autocomplete=\"off\" required value=\"a b\"><button>Rename or move</button>";
+        assert!(page(true).contains(form));
+    }
+
+    #[test]
+    fn a_page_leads_to_searches_and_to_a_password_where_there_are_such() {
+        let plain = with(Controls::default());
+        assert!(!plain.contains("name=\"q\"") && !plain.contains("?sign-in"));
+        let both = with(Controls { searches: true, signs_in: true, ..Controls::default() });
+        assert!(both.contains("<form role=\"search\"><input type=\"search\" name=\"q\""));
+        assert!(both.contains("<a class=\"button\" rel=\"nofollow\" href=\"?sign-in\">Sign in</a>"));
     }
 
     #[test]

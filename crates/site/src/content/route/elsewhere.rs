@@ -38,7 +38,7 @@ impl Routes {
     pub fn elsewhere(&self, asked: &Effective, path: &[u8]) -> Arc<Effective> {
         let applies = |id: &RouteId| self.matcher.route(*id).conditions.is_empty() || asked.matched.contains(id);
         let (matched, failed) = self.matcher.by_path(path).into_iter().partition(applies);
-        self.of_matched(matched, failed, asked.origin)
+        self.of_matched(matched, failed, asked.origin, asked.clearance.clone())
     }
 
     /// `asked`, and besides kept from all who are not let in where `there` applies: the answers are private, and the
@@ -60,7 +60,8 @@ impl Routes {
         self.of_key(key, || {
             let (mut rules, vary) = (asked.rules.clone(), asked.vary.clone());
             keep_private(&mut rules, &access);
-            (rules, vary, access, (asked.matched.clone(), asked.failed.clone(), asked.origin))
+            let decided = (asked.matched.clone(), asked.failed.clone(), asked.origin);
+            (rules, vary, access, decided, asked.clearance.clone())
         })
     }
 }

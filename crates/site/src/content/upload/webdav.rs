@@ -140,7 +140,8 @@ pub(super) fn begin(
         Some(depth) if depth.eq_ignore_ascii_case(b"infinity") => Depth::Infinity,
         Some(_) => Depth::Unknown,
     };
-    let tree = || Tree::of(site, &target.path, (requested, request, sender.address), resources);
+    let tree =
+        || Tree::of(site, &target.path, (requested, request, sender.address), sender.clearance.clone(), resources);
     Some(match method {
         Method::Propfind => {
             let tree = tree();
@@ -178,7 +179,7 @@ pub(super) fn begin_move(
     if site.routes.runner(&target.path).is_some() {
         return None;
     }
-    let tree = Tree::of(site, &target.path, (requested, request, sender.address), resources);
+    let tree = Tree::of(site, &target.path, (requested, request, sender.address), sender.clearance.clone(), resources);
     let place = destination::of(requested);
     let asked = transfer::Asked { is_move: true, depth: Depth::Infinity, overwrites: false, rights: sender.rights };
     Some(Box::new(transfer::Transfer::new((target, place), tree, asked)))
