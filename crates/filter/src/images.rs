@@ -16,6 +16,7 @@
 
 mod codecs;
 mod pixels;
+mod profile;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -32,7 +33,7 @@ use pixels::Section;
 pub(crate) const KIND: Kind = Kind {
     name: "images",
     about: "Gives other sizes, sections and formats of pictures, as the query asks (JPEG, PNG, WebP).",
-    version: 5,
+    version: 6,
     effect: Effect::None,
     required: &[],
     optional: &[
@@ -410,7 +411,7 @@ impl Filter for Making {
         let mut bounds = codecs::Bounds::new(self.pixels_max, self.room.as_ref());
         // Names are often wrong: programs that show pictures go by what they are.
         let format = Format::of(&self.bytes).unwrap_or(self.source);
-        let mut picture = codecs::read(format, &self.bytes, &mut bounds)?;
+        let codecs::Decoded { mut picture, profile } = codecs::read(format, &self.bytes, &mut bounds)?;
         let is_as_it_was = recipe.is_adapted && self.into == self.source;
         let as_it_was = is_as_it_was.then(|| std::mem::take(&mut self.bytes));
         self.bytes = Vec::new();
@@ -428,7 +429,7 @@ impl Filter for Making {
         }
         self.go_on()?;
         let begins_at = out.len();
-        codecs::write(self.into, picture, self.quality, out)?;
+        codecs::write(self.into, codecs::Decoded { picture, profile }, self.quality, out)?;
         if let Some(bytes) = as_it_was.filter(|bytes| bytes.len() <= out.len() - begins_at) {
             out.truncate(begins_at);
             out.extend_from_slice(&bytes);

@@ -1,7 +1,8 @@
 //! Formats of pictures: reading and writing them.
 //!
 //! Owns: [`Format`]. Guarantees: how many pixels there are is known, and judged, before room is made for them. A
-//! picture is shown the way that its camera says; other metadata and colour profiles are left out.
+//! picture is shown the way that its camera says, and has its colours: `profile` says what becomes of its profile. Other
+//! metadata is left out.
 
 use std::io::Cursor;
 use std::panic::AssertUnwindSafe;
@@ -11,6 +12,7 @@ use zune_core::options::DecoderOptions;
 use zune_jpeg::JpegDecoder;
 
 use super::pixels::Picture;
+use super::profile::Profile;
 use crate::{Fault, Held, Room};
 
 /// A format.
@@ -94,18 +96,37 @@ impl Bounds<'_> {
 /// Memory beside the pixels: metadata, tables, rows on their way.
 const BESIDE_BYTES: u64 = 4 << 20;
 
+/// A picture that has been read, and the profile of its colours, if it has another one than sRGB.
+#[derive(Debug)]
+pub(super) struct Decoded {
+    pub(super) picture: Picture,
+    pub(super) profile: Option<Vec<u8>>,
+}
+
+impl Decoded {
+    /// The picture with its `profile`, by which greys are made those of sRGB.
+    fn new(picture: Picture, profile: Option<Vec<u8>>, is_grey: bool) -> Decoded {
+        match Profile::of(profile, is_grey) {
+            Profile::None => Decoded { picture, profile: None },
+            Profile::Kept(profile) => Decoded { picture, profile: Some(profile) },
+            Profile::Grey(table) => Decoded { picture: picture.mapped(&table), profile: None },
+        }
+    }
+}
+
 /// The picture in `bytes`.
-pub(super) fn read(format: Format, bytes: &[u8], bounds: &mut Bounds<'_>) -> Result<Picture, Fault> {
+pub(super) fn read(format: Format, bytes: &[u8], bounds: &mut Bounds<'_>) -> Result<Decoded, Fault> {
     let decode = AssertUnwindSafe(|| match format {
         Format::Jpeg => read_jpeg(bytes, bounds),
         Format::Png => read_png(bytes, bounds),
         Format::WebP => read_webp(bytes, bounds),
     });
     // What strangers have made is read by what others have written: a defect there is a picture that cannot be read.
-    let picture = std::panic::catch_unwind(decode).map_err(|_| malformed(format, &"the decoder has failed"))??;
+    let decoded = std::panic::catch_unwind(decode).map_err(|_| malformed(format, &"the decoder has failed"))??;
+    let picture = &decoded.picture;
     let is_whole =
         picture.width * picture.height * picture.channels == picture.bytes.len() && !picture.bytes.is_empty();
-    if is_whole { Ok(picture) } else { Err(malformed(format, &"it has no pixels")) }
+    if is_whole { Ok(decoded) } else { Err(malformed(format, &"it has no pixels")) }
 }
 
 /// A fault in the words of a decoder, which may hold bytes of the picture.
@@ -141,7 +162,7 @@ fn has_scan_for_each_colour(bytes: &[u8]) -> bool {
     }
 }
 
-fn read_jpeg(bytes: &[u8], bounds: &mut Bounds<'_>) -> Result<Picture, Fault> {
+fn read_jpeg(bytes: &[u8], bounds: &mut Bounds<'_>) -> Result<Decoded, Fault> {
     let options = DecoderOptions::default()
         .jpeg_set_out_colorspace(ColorSpace::RGB)
         .jpeg_set_max_scans(SCANS_MAX)
@@ -158,11 +179,12 @@ fn read_jpeg(bytes: &[u8], bounds: &mut Bounds<'_>) -> Result<Picture, Fault> {
         false => decoder.decode().map_err(|why| fault(&why))?,
     };
     let orientation = decoder.exif().map_or(1, |exif| orientation(exif));
+    let (profile, is_grey) = (decoder.icc_profile(), info.components == 1);
     let picture = Picture { width, height, channels: 3, bytes };
     if picture.bytes.len() != width * height * 3 || picture.bytes.is_empty() {
         return Err(fault(&"it is of no kind that is known"));
     }
-    Ok(upright(picture, orientation))
+    Ok(Decoded::new(upright(picture, orientation), profile, is_grey))
 }
 
 /// A picture the way that its camera was held.
@@ -214,7 +236,7 @@ fn orientation(exif: &[u8]) -> u16 {
     find().unwrap_or(1)
 }
 
-fn read_png(bytes: &[u8], bounds: &mut Bounds<'_>) -> Result<Picture, Fault> {
+fn read_png(bytes: &[u8], bounds: &mut Bounds<'_>) -> Result<Decoded, Fault> {
     let fault = |why: &dyn std::fmt::Display| malformed(Format::Png, why);
     // What is decoded is bounded by its pixels; the rest is text and profiles.
     let limits = png::Limits { bytes: BESIDE_BYTES as usize };
@@ -228,6 +250,7 @@ fn read_png(bytes: &[u8], bounds: &mut Bounds<'_>) -> Result<Picture, Fault> {
     let mut bytes = vec![0; length.ok_or_else(|| fault(&"it has too many bytes"))?];
     let frame = reader.next_frame(&mut bytes).map_err(|why| fault(&why))?;
     bytes.truncate(frame.buffer_size());
+    let is_grey = matches!(frame.color_type, png::ColorType::Grayscale | png::ColorType::GrayscaleAlpha);
     let (channels, bytes) = match frame.color_type {
         png::ColorType::Rgb => (3, bytes),
         png::ColorType::Rgba => (4, bytes),
@@ -240,11 +263,13 @@ fn read_png(bytes: &[u8], bounds: &mut Bounds<'_>) -> Result<Picture, Fault> {
     // It may stand behind the pixels. What else is wrong there takes nothing from the picture.
     let _ = reader.finish();
     let orientation = reader.info().exif_metadata.as_deref().map_or(1, orientation);
+    let profile = reader.info().icc_profile.as_deref().map(<[u8]>::to_vec);
     // Of a picture that moves the first frame may be smaller.
-    Ok(upright(Picture { width: frame.width as usize, height: frame.height as usize, channels, bytes }, orientation))
+    let picture = Picture { width: frame.width as usize, height: frame.height as usize, channels, bytes };
+    Ok(Decoded::new(upright(picture, orientation), profile, is_grey))
 }
 
-fn read_webp(bytes: &[u8], bounds: &mut Bounds<'_>) -> Result<Picture, Fault> {
+fn read_webp(bytes: &[u8], bounds: &mut Bounds<'_>) -> Result<Decoded, Fault> {
     let fault = |why: &dyn std::fmt::Display| malformed(Format::WebP, why);
     let mut decoder = image_webp::WebPDecoder::new(Cursor::new(bytes)).map_err(|why| fault(&why))?;
     let (width, height) = decoder.dimensions();
@@ -255,11 +280,14 @@ fn read_webp(bytes: &[u8], bounds: &mut Bounds<'_>) -> Result<Picture, Fault> {
     let mut bytes = vec![0; length];
     let channels = if decoder.has_alpha() { 4 } else { 3 };
     decoder.read_image(&mut bytes).map_err(|why| fault(&why))?;
-    Ok(Picture { width, height, channels, bytes })
+    // One that cannot be read is none.
+    let profile = decoder.icc_profile().ok().flatten();
+    Ok(Decoded::new(Picture { width, height, channels, bytes }, profile, false))
 }
 
-/// Writes a picture behind `out`.
-pub(super) fn write(format: Format, picture: Picture, quality: u8, out: &mut Vec<u8>) -> Result<(), Fault> {
+/// Writes a picture behind `out`, with the profile of its colours.
+pub(super) fn write(format: Format, decoded: Decoded, quality: u8, out: &mut Vec<u8>) -> Result<(), Fault> {
+    let Decoded { picture, profile } = decoded;
     let fault =
         |why: &dyn std::fmt::Display| Fault::Content(format!("it cannot be written as {}: {why}", format.name()));
     let (width, height) = (picture.width as u32, picture.height as u32);
@@ -271,10 +299,15 @@ pub(super) fn write(format: Format, picture: Picture, quality: u8, out: &mut Vec
             // One of four pixels would stand for all otherwise, which is another picture and takes more bytes.
             encoder.set_chroma_subsampling_method(jpeg_encoder::ChromaSubsamplingMethod::Average);
             encoder.set_optimized_huffman_tables(true);
+            if let Some(profile) = &profile {
+                encoder.add_icc_profile(profile).map_err(|why| fault(&why))?;
+            }
             encoder.encode_image(OnWhite(&picture)).map_err(|why| fault(&why))
         }
         Format::Png => {
-            let mut encoder = png::Encoder::new(out, width, height);
+            let mut info = png::Info::with_size(width, height);
+            info.icc_profile = profile.map(Into::into);
+            let mut encoder = png::Encoder::with_info(out, info).map_err(|why| fault(&why))?;
             encoder.set_color(if picture.channels == 4 { png::ColorType::Rgba } else { png::ColorType::Rgb });
             encoder.set_depth(png::BitDepth::Eight);
             let mut writer = encoder.write_header().map_err(|why| fault(&why))?;
@@ -283,7 +316,8 @@ pub(super) fn write(format: Format, picture: Picture, quality: u8, out: &mut Vec
         }
         Format::WebP => {
             let color = if picture.channels == 4 { image_webp::ColorType::Rgba8 } else { image_webp::ColorType::Rgb8 };
-            let encoder = image_webp::WebPEncoder::new(out);
+            let mut encoder = image_webp::WebPEncoder::new(out);
+            profile.into_iter().for_each(|profile| encoder.set_icc_profile(profile));
             encoder.encode(&picture.bytes, width, height, color).map_err(|why| fault(&why))
         }
     }

@@ -67,6 +67,14 @@ impl Picture {
         Picture { width, height, bytes, ..self }
     }
 
+    /// Each value of a colour is that of the table.
+    pub(super) fn mapped(mut self, table: &[u8; 256]) -> Picture {
+        for pixel in self.bytes.chunks_exact_mut(self.channels) {
+            pixel[..3].iter_mut().for_each(|byte| *byte = table[usize::from(*byte)]);
+        }
+        self
+    }
+
     /// Quarters of a turn to the right.
     pub(super) fn rotated(self, quarters: u32) -> Picture {
         let (width, height, channels) = (self.width, self.height, self.channels);

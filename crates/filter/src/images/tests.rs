@@ -22,7 +22,7 @@ fn picture(width: usize, height: usize, channels: usize) -> Picture {
 
 fn written(format: Format, picture: Picture) -> Vec<u8> {
     let mut out = Vec::new();
-    codecs::write(format, picture, 95, &mut out).unwrap();
+    codecs::write(format, codecs::Decoded { picture, profile: None }, 95, &mut out).unwrap();
     out
 }
 
@@ -304,7 +304,7 @@ fn a_picture_of_too_many_pixels_is_refused_before_it_is_decoded() {
 
 /// A picture of so many pixels at most.
 fn read(format: Format, bytes: &[u8], pixels_max: u64) -> Result<Picture, Fault> {
-    codecs::read(format, bytes, &mut codecs::Bounds::new(pixels_max, None))
+    codecs::read(format, bytes, &mut codecs::Bounds::new(pixels_max, None)).map(|decoded| decoded.picture)
 }
 
 #[test]
@@ -407,5 +407,57 @@ proptest! {
         let (_, made) = asked(&*images(&[("sizes", "1,3,9,27")]), Format::Png, &bytes, &steps.join("&"));
         let made = read(Format::Png, &made.unwrap(), 10_000).unwrap();
         prop_assert!(made.width.max(made.height) <= width.max(height));
+    }
+}
+
+/// The picture with a profile.
+fn written_with(format: Format, picture: Picture, profile: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    let decoded = codecs::Decoded { picture, profile: Some(profile.to_vec()) };
+    codecs::write(format, decoded, 95, &mut out).unwrap();
+    out
+}
+
+fn profile_of(format: Format, bytes: &[u8]) -> Option<Vec<u8>> {
+    codecs::read(format, bytes, &mut codecs::Bounds::new(1_000_000, None)).unwrap().profile
+}
+
+#[test]
+fn colours_stay_those_of_their_profile_whatever_is_made_of_the_picture() {
+    // Longer than one segment of JPEG holds would be left out.
+    let wide = profile::tests::made(b"RGB ", &[(b"desc", vec![b'P'; 3000])]);
+    let make = images(&[]);
+    for from in Format::ALL {
+        let bytes = written_with(from, picture(60, 40, 3), &wide);
+        assert_eq!(profile_of(from, &bytes).as_ref(), Some(&wide), "{from:?}");
+        for (query, into) in [
+            ("scale=16", from),
+            ("scale=16&format=jpeg", Format::Jpeg),
+            ("crop=1:1&format=png", Format::Png),
+            ("rotate=90&format=webp", Format::WebP),
+        ] {
+            let (media_type, made) = asked(&*make, from, &bytes, query);
+            assert_eq!(media_type, into.media_type());
+            assert_eq!(profile_of(into, &made.unwrap()).as_ref(), Some(&wide), "{from:?} {query}");
+        }
+    }
+    // One of other colours says nothing of red, green and blue.
+    let cmyk = profile::tests::made(b"CMYK", &[]);
+    assert_eq!(profile_of(Format::Jpeg, &written_with(Format::Jpeg, picture(8, 8, 3), &cmyk)), None);
+}
+
+#[test]
+fn a_grey_picture_with_a_profile_has_the_greys_of_srgb() {
+    let straight = profile::tests::made(b"GRAY", &[(b"kTRC", b"curv\0\0\0\0\0\0\0\0".to_vec())]);
+    for (profile, expected) in [(Some(straight), 188), (None, 128)] {
+        let mut out = Vec::new();
+        let mut info = png::Info::with_size(4, 4);
+        info.color_type = png::ColorType::Grayscale;
+        info.icc_profile = profile.map(Into::into);
+        let mut writer = png::Encoder::with_info(&mut out, info).unwrap().write_header().unwrap();
+        writer.write_image_data(&[128; 16]).unwrap();
+        writer.finish().unwrap();
+        let decoded = codecs::read(Format::Png, &out, &mut codecs::Bounds::new(1_000_000, None)).unwrap();
+        assert_eq!((decoded.picture.bytes[0], decoded.profile), (expected, None));
     }
 }
