@@ -81,10 +81,16 @@ impl Tree {
     }
 
     /// The permission of the client to have `file`, which is open and is at `path`, as it is. Another name may lead to
-    /// the file, and a file that an application runs, for any client, is never shown.
+    /// the file, and a file that an application runs, for any client, is never shown. At another path it has to be for
+    /// those for whom it is at this one, as for a request for it.
     pub(super) fn permit(&self, path: &[u8], file: &OwnedFd) -> Option<Permitted<'static>> {
         let site = self.site();
-        let may = |path: &[u8]| site.routes.runner(path).is_none() && self.lets_in(path);
+        let rules = site.routes.keep_out().then(|| self.rules_of(path));
+        let lets = |place: &[u8]| match &rules {
+            Some(rules) if place != path => site.routes.lets_on(rules, place),
+            _ => self.lets_in(place),
+        };
+        let may = |place: &[u8]| site.routes.runner(place).is_none() && lets(place);
         Permitted::judge(site, Cow::Owned(path.to_vec()), file.as_fd(), may)
     }
 

@@ -183,7 +183,7 @@ upload = true
     assert_eq!([form("/keyed/", "f", ""), form("/keyed/", "f", "X-Key: secret\r\n")], [405, 303]);
     let mut client = server.connect();
     let page = |path: &str| String::from_utf8(server.connect().get(path).unwrap().content).unwrap();
-    let forms = |path| ["class=\"upload\"", "?mkdir", "?delete"].map(|form| page(path).contains(form));
+    let forms = |path| ["class=\"upload\"", "action=\"?mkdir\"", "?delete"].map(|form| page(path).contains(form));
     assert_eq!(["/", "/in/", "/in/kept/"].map(forms), [[false, true, false], [true; 3], [true, false, false]]);
     assert_eq!(client.get("/in/f").unwrap().content, b"x");
     assert_eq!(names(&server.site()), ["c", "in", "keyed"].map(String::from).into());
