@@ -15,6 +15,7 @@
 //! files only.
 
 mod codecs;
+mod damage;
 mod pixels;
 mod profile;
 

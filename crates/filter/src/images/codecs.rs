@@ -11,6 +11,7 @@ use zune_core::colorspace::ColorSpace;
 use zune_core::options::DecoderOptions;
 use zune_jpeg::JpegDecoder;
 
+use super::damage;
 use super::pixels::Picture;
 use super::profile::Profile;
 use crate::{Fault, Held, Room};
@@ -87,6 +88,8 @@ impl Bounds<'_> {
             Format::WebP => 20,
         };
         if let Some(room) = self.room {
+            // The second look at a picture takes the place of the first.
+            self.held = None;
             self.held = Some(room.take(pixels * of_pixel + BESIDE_BYTES)?);
         }
         Ok(())
@@ -162,8 +165,21 @@ fn has_scan_for_each_colour(bytes: &[u8]) -> bool {
     }
 }
 
+/// The picture in a JPEG. One that the decoder takes offence at is mended, and then shown as far as it can be.
 fn read_jpeg(bytes: &[u8], bounds: &mut Bounds<'_>) -> Result<Decoded, Fault> {
+    if !damage::lacks_restart_markers(bytes) {
+        match decode_jpeg(bytes, true, bounds) {
+            Err(Fault::Unreadable(_)) => {}
+            decoded => return decoded,
+        }
+    }
+    let mended = damage::mended(bytes, bounds.pixels_max);
+    decode_jpeg(mended.as_deref().unwrap_or(bytes), false, bounds)
+}
+
+fn decode_jpeg(bytes: &[u8], is_strict: bool, bounds: &mut Bounds<'_>) -> Result<Decoded, Fault> {
     let options = DecoderOptions::default()
+        .set_strict_mode(is_strict)
         .jpeg_set_out_colorspace(ColorSpace::RGB)
         .jpeg_set_max_scans(SCANS_MAX)
         .set_max_width(SIDE_MAX)
@@ -248,10 +264,17 @@ fn read_png(bytes: &[u8], bounds: &mut Bounds<'_>) -> Result<Decoded, Fault> {
     let mut reader = decoder.read_info().map_err(|why| fault(&why))?;
     let length = reader.output_buffer_size().filter(|length| *length as u64 <= 4 * bounds.pixels_max);
     let mut bytes = vec![0; length.ok_or_else(|| fault(&"it has too many bytes"))?];
-    let frame = reader.next_frame(&mut bytes).map_err(|why| fault(&why))?;
-    bytes.truncate(frame.buffer_size());
-    let is_grey = matches!(frame.color_type, png::ColorType::Grayscale | png::ColorType::GrayscaleAlpha);
-    let (channels, bytes) = match frame.color_type {
+    let (width, height, color_type) = match reader.next_frame(&mut bytes) {
+        Ok(frame) => {
+            bytes.truncate(frame.buffer_size());
+            (frame.width as usize, frame.height as usize, frame.color_type)
+        }
+        // What has come of a picture that is cut off or damaged stands in its place.
+        Err(_) if bytes.iter().any(|byte| *byte != 0) => (width, height, reader.output_color_type().0),
+        Err(why) => return Err(fault(&why)),
+    };
+    let is_grey = matches!(color_type, png::ColorType::Grayscale | png::ColorType::GrayscaleAlpha);
+    let (channels, bytes) = match color_type {
         png::ColorType::Rgb => (3, bytes),
         png::ColorType::Rgba => (4, bytes),
         png::ColorType::Grayscale => (3, bytes.iter().flat_map(|grey| [*grey; 3]).collect()),
@@ -265,7 +288,7 @@ fn read_png(bytes: &[u8], bounds: &mut Bounds<'_>) -> Result<Decoded, Fault> {
     let orientation = reader.info().exif_metadata.as_deref().map_or(1, orientation);
     let profile = reader.info().icc_profile.as_deref().map(<[u8]>::to_vec);
     // Of a picture that moves the first frame may be smaller.
-    let picture = Picture { width: frame.width as usize, height: frame.height as usize, channels, bytes };
+    let picture = Picture { width, height, channels, bytes };
     Ok(Decoded::new(upright(picture, orientation), profile, is_grey))
 }
 

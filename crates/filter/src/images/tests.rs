@@ -461,3 +461,109 @@ fn a_grey_picture_with_a_profile_has_the_greys_of_srgb() {
         assert_eq!((decoded.picture.bytes[0], decoded.profile), (expected, None));
     }
 }
+
+/// A JPEG with a restart marker behind each row of MCUs, if there are to be some.
+fn jpeg(width: usize, height: usize, has_restarts: bool) -> Vec<u8> {
+    let picture = picture(width, height, 3);
+    let mut out = Vec::new();
+    let mut encoder = jpeg_encoder::Encoder::new(&mut out, 90);
+    encoder.set_sampling_factor(jpeg_encoder::SamplingFactor::F_2_2);
+    if has_restarts {
+        encoder.set_restart_interval(width.div_ceil(16) as u16);
+    }
+    encoder.encode(&picture.bytes, width as u16, height as u16, jpeg_encoder::ColorType::Rgb).unwrap();
+    out
+}
+
+/// The rows of a picture.
+fn rows(bytes: &[u8]) -> Vec<Vec<u8>> {
+    let picture = read(Format::Jpeg, bytes, 1_000_000).unwrap();
+    picture.bytes.chunks(picture.width * 3).map(<[u8]>::to_vec).collect()
+}
+
+#[test]
+fn a_jpeg_that_is_cut_off_is_shown_as_far_as_it_goes_and_grey_behind() {
+    for has_restarts in [false, true] {
+        let whole = jpeg(320, 160, has_restarts);
+        let (cut, whole) = (rows(&whole[..whole.len() * 6 / 10]), rows(&whole));
+        assert_eq!(cut[..64], whole[..64]);
+        assert!(cut[144..].iter().flatten().all(|byte| *byte == 128), "{:?}", cut[159]);
+        assert!(cut[64..144].iter().zip(&whole[64..144]).any(|(cut, whole)| cut != whole));
+    }
+}
+
+#[test]
+fn a_bad_place_in_a_jpeg_takes_nothing_but_what_is_there() {
+    let whole = jpeg(320, 160, true);
+    let marker = |number: u8| memchr::memmem::find(&whole, &[0xff, 0xd0 + number]).unwrap();
+    let shown = rows(&whole);
+    // Data between two restart markers, and one of these.
+    for (from, to, lost) in [(marker(3) + 6, marker(4) - 4, 64..80), (marker(3) - 4, marker(3) + 4, 48..80)] {
+        let mut bad = whole.clone();
+        bad[from..to].iter_mut().enumerate().for_each(|(at, byte)| *byte = (at * 37 % 255) as u8);
+        let mended = rows(&damage::mended(&bad, 1_000_000).unwrap());
+        // Rows beside it are smoothed with it.
+        assert_eq!(mended[..lost.start - 1], shown[..lost.start - 1]);
+        assert_eq!(mended[lost.end + 1..], shown[lost.end + 1..]);
+        assert_ne!(mended[lost.clone()], shown[lost]);
+    }
+    assert_eq!(rows(&damage::mended(&whole, 1_000_000).unwrap()), shown, "what is not damaged stays");
+    let whole = jpeg(320, 160, false);
+    let mut bad = whole.clone();
+    let at = whole.len() / 2;
+    bad[at..at + 3].copy_from_slice(&[0xfe; 3]);
+    // Something follows that is not what the decoder puts where it stops.
+    assert!(rows(&bad)[150..].iter().flatten().any(|byte| *byte != 128));
+}
+
+#[test]
+fn a_restart_marker_where_none_can_be_is_damage() {
+    let (with, without) = (jpeg(64, 64, true), jpeg(64, 64, false));
+    assert!(!damage::lacks_restart_markers(&with) && !damage::lacks_restart_markers(&without));
+    let at = memchr::memmem::find(&with, &[0xff, 0xd1]).unwrap();
+    for (bytes, at, marker) in
+        [(&with, at, [0xff, 0xd5]), (&with, at, [1, 1]), (&without, without.len() - 8, [0xff, 0xd3])]
+    {
+        let mut bad = bytes.clone();
+        bad[at..at + 2].copy_from_slice(&marker);
+        assert!(damage::lacks_restart_markers(&bad), "{marker:?}");
+    }
+}
+
+#[test]
+fn a_png_that_is_cut_off_is_shown_as_far_as_it_goes() {
+    // What cannot be compressed has as many bytes in each row.
+    let mut state = 1_u32;
+    let noise = |_| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 24) as u8
+    };
+    let picture = Picture { width: 100, height: 100, channels: 3, bytes: (0..30_000).map(noise).collect() };
+    let whole = written(Format::Png, picture);
+    let shown = read(Format::Png, &whole, 1_000_000).unwrap();
+    assert_eq!(read(Format::Png, &whole[..whole.len() - 12], 1_000_000).unwrap(), shown, "its end alone is missing");
+    let cut = read(Format::Png, &whole[..whole.len() / 2], 1_000_000).unwrap();
+    assert_eq!((cut.width, cut.height), (100, 100));
+    assert_eq!(cut.bytes[..3_000], shown.bytes[..3_000]);
+    assert!(cut.bytes[27_000..].iter().all(|byte| *byte == 0));
+    assert!(read(Format::Png, &whole[..60], 1_000_000).is_err(), "nothing has come");
+}
+
+proptest! {
+    #[test]
+    fn what_is_mended_can_be_decoded(
+        has_restarts in any::<bool>(),
+        places in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..12),
+        cut in prop::option::of(any::<prop::sample::Index>()),
+    ) {
+        let mut bytes = jpeg(48, 40, has_restarts);
+        let data = memchr::memmem::find(&bytes, &[0xff, 0xda]).unwrap() + 14;
+        let length = bytes.len() - data;
+        places.iter().for_each(|(place, byte)| bytes[data + place.index(length)] = *byte);
+        bytes.truncate(cut.map_or(bytes.len(), |cut| data + cut.index(length)));
+        let mended = damage::mended(&bytes, 1_000_000).expect("its tables have all that is written");
+        let picture = read(Format::Jpeg, &mended, 1_000_000).unwrap();
+        prop_assert_eq!((picture.width, picture.height), (48, 40));
+        prop_assert!(!damage::lacks_restart_markers(&mended));
+    }
+}
