@@ -352,7 +352,7 @@ impl<'a> WorkerContext<'a> {
     pub fn take(&mut self, requested: &RequestedResource<'_>, peer: Peer) -> TranslationTarget {
         let over = Over { way: lamna_tls::Way::Clear, socket: None };
         let asked = self.asked(requested, peer, over);
-        let cache_key = self.cache_key(asked);
+        let cache_key = self.cache_key(&asked);
         let target = TranslationTarget::new(self.shared, &cache_key, None, asked.name());
         self.cache_keys.take_back(cache_key);
         target

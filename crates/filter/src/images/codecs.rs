@@ -1,8 +1,8 @@
 //! Formats of pictures: reading and writing them.
 //!
 //! Owns: [`Format`]. Guarantees: how many pixels there are is known, and judged, before room is made for them. A
-//! picture is shown the way that its camera says, and has its colours: `profile` says what becomes of its profile. Other
-//! metadata is left out.
+//! picture is shown the way that its camera says, and has its colours: `profile` says how its profile is treated.
+//! One that is damaged is shown as far as it goes: see `damage`. Other metadata is left out.
 
 use std::io::Cursor;
 use std::panic::AssertUnwindSafe;

@@ -1,11 +1,13 @@
-//! Mends the data of a damaged JPEG, so that a decoder that stops at the first bad place shows all that libjpeg shows.
+//! Mends the data of a damaged JPEG, so that a decoder that stops at the first bad place shows all that libjpeg
+//! shows.
 //!
-//! Owns: [`mended`], and whether restart markers tell of damage ([`lacks_restart_markers`]). The data of a sequential JPEG with Huffman codes and one scan (T.81 4.11) is read code by code, and
-//! written again. What libjpeg does with what is wrong is written in its place: a code that there is not is an end of
-//! block, or no difference; what is missing up to the next restart marker is grey; a restart marker that is not the next
-//! one is passed over, or stands for those before it. Guarantees: any bytes are survived; work and memory are bounded by
-//! the data and the blocks of the picture. Does not decode, and leaves other kinds of JPEG as they are: a progressive
-//! one that is cut off is shown by what has come.
+//! Owns: [`mended`], and whether restart markers tell of damage ([`lacks_restart_markers`]). The data of a
+//! sequential JPEG with Huffman codes and one scan (T.81 4.11) is read code by code, and written again. What
+//! libjpeg does with what is wrong is written in its place: a code that there is not is an end of block, or no
+//! difference; what is missing up to the next restart marker is grey; a restart marker that is not the next one is
+//! passed over, or stands for those before it. Guarantees: any bytes are survived; work and memory are bounded by
+//! the data and the blocks of the picture. Does not decode, and leaves other kinds of JPEG as they are: a
+//! progressive one that is cut off is shown by what has come.
 
 use std::collections::HashMap;
 
@@ -26,8 +28,8 @@ pub(super) fn mended(bytes: &[u8], pixels_max: u64) -> Option<Vec<u8>> {
     Some(mended)
 }
 
-/// Whether restart markers are missing, or are where none can be: what the decoder does not take offence at. None of them
-/// is for a JPEG that is not mended.
+/// Whether restart markers are missing, or are where none can be: the decoder does not take offence at that. False for
+/// a JPEG of a kind that is not mended.
 pub(super) fn lacks_restart_markers(bytes: &[u8]) -> bool {
     let Some((head, mut data)) = Head::parse(bytes, &mut Vec::new()) else { return false };
     let expected = (head.mcus() - 1).checked_div(head.restart_interval).unwrap_or(0);
@@ -55,7 +57,7 @@ const RST: u8 = 0xd0;
 /// Codes have so many bits at most.
 const CODE_BITS_MAX: u8 = 16;
 
-/// What the segments before the data say.
+/// The words of the segments before the data.
 struct Head {
     width: usize,
     height: usize,
@@ -75,7 +77,7 @@ struct Component {
 
 /// Huffman codes (T.81 annex C), by their length and value, and by the symbols that they stand for.
 struct Table {
-    /// Of each length: the first code, how many there are, and the place of the first one's symbol.
+    /// The first code of each length, how many there are, and the place of the first one's symbol.
     lengths: [(u32, u32, usize); CODE_BITS_MAX as usize],
     symbols: Vec<u8>,
     /// The length and the code of each symbol that has one.

@@ -1,11 +1,11 @@
-//! Colour profiles of pictures (ICC.1:2022): what becomes of the one that a picture has.
+//! Colour profiles of pictures (ICC.1:2022): how the one that a picture has is treated.
 //!
-//! Owns: [`Profile`]. Guarantees: a profile is only kept where its colours are those of the picture that is written; any
-//! bytes are survived. A profile for red, green and blue goes with what is made of the picture, but for sRGB, which is
-//! what pictures without one are taken for. Grey becomes that of sRGB. Of others (CMYK) nothing is left: decoders have
-//! made red, green and blue of them by the rule without a profile.
+//! Owns: [`Profile`]. Guarantees: a profile is only kept where its colours are those of the picture that is
+//! written; any bytes are survived. A profile for red, green and blue goes with what is made of the picture, but
+//! for sRGB, which is what pictures without one are taken for. Grey becomes that of sRGB. Of others (CMYK) nothing
+//! is left: decoders have made red, green and blue of them by the rule without a profile.
 
-/// What becomes of a profile.
+/// A profile, as it goes on with its picture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Profile {
     /// There is none, or it says nothing.

@@ -71,7 +71,7 @@ const TURN_MS: u32 = 10_000;
 /// The credentials that a site accepts, and the users verified so far.
 pub struct Guard {
     users: Vec<(String, PasswordHash)>,
-    /// What every user fulfils.
+    /// The rule that every user fulfils.
     users_rule: AccessRule,
     /// Keyed hashes of what the configuration has.
     tokens: Vec<(String, Tag)>,
@@ -576,7 +576,7 @@ fn keeps_network_out(rule: &AccessRule, client: Option<IpAddr>) -> bool {
     }
 }
 
-/// What is known of a client when it is judged without asking anybody.
+/// The facts by which a client is judged without asking anybody.
 #[derive(Clone, Copy, Debug)]
 pub struct Evidence<'a> {
     /// The client's address; none if it has none.

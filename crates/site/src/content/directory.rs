@@ -26,7 +26,7 @@ pub struct ListedDirectory<'a> {
     pub name: &'a [u8],
     /// The normalised path that it is asked for by.
     pub path: &'a [u8],
-    /// What its page is for.
+    /// The controls of its page.
     pub controls: Controls,
     /// Which paths of it are shown, if not all: who may see a directory may not see all that is in it.
     pub shows: Option<(&'a Site, &'a Effective)>,

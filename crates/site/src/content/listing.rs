@@ -29,7 +29,7 @@ pub struct Listing<'a> {
     pub path: &'a str,
     /// Its entries, in any order, without `.` and `..`.
     pub entries: Vec<Item>,
-    /// What the page is for beside reading names.
+    /// The controls of its page.
     pub controls: Controls,
 }
 

@@ -372,7 +372,7 @@ impl Page<'_> {
     }
 }
 
-/// What can be asked for, on the page without a query.
+/// The words about queries on the page without one.
 const HELP: &str = "<p>Words that a page has to have. <kbd>one OR two</kbd> is one of them, <kbd>NOT one</kbd> leaves pages out, \
     <kbd>\"one two\"</kbd> is words that follow each other, <kbd>perform*</kbd> the beginning of a word.</p>\n";
 

@@ -19,6 +19,7 @@ mod text;
 #[cfg(test)]
 mod verdicts;
 
+use std::borrow::Cow;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
@@ -265,13 +266,16 @@ impl Translation<'_> {
         // What is in it is kept by the path at which it is, though it was asked for by another.
         let path = if shows.is_some() { permitted.path() } else { self.path };
         let listed = directory::ListedDirectory { root, name, path, controls, shows, abilities: self.abilities };
-        let resource = directory::list(opened, &listed, self.view, &self.site.compression, &self.rules.extras(200))?;
+        let mut extras = self.rules.extras(200);
+        let vary = extras.vary_with(self.site.routes.keep_out().then_some("Authorization")).map(Cow::into_owned);
+        extras.vary = vary.as_deref();
+        let resource = directory::list(opened, &listed, self.view, &self.site.compression, &extras)?;
         // Sizes and times of what is listed change without a trace in the directory itself. So it rests on no file, and
         // is shared as long as any entry that is not watched: less than a second.
         Ok(self.entry(resource, Stamps::none()))
     }
 
-    /// What the client may do in a folder. Directories of users are theirs alone.
+    /// The controls of the listing of a folder. Directories of users are theirs alone.
     fn controls(&self, is_users: bool) -> Controls {
         let (site, rules) = (self.site, self.rules);
         let thumbnails = rules.filters.scales_pictures();

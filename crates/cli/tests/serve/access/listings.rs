@@ -119,6 +119,8 @@ fn a_folder_is_shown_to_those_who_may_read_it_and_to_no_others(engine: Engine) {
     // A shared cache keeps what anybody is shown, and nothing else.
     let kept = |target: &str, fields: &str| get(&server, target, fields).field("Cache-Control").map(str::to_owned);
     assert_eq!(kept("/", "").as_deref(), Some("max-age=600"));
+    // Who signs in is not shown what his browser has kept.
+    assert!(get(&server, "/", "").field("Vary").is_some_and(|names| names.contains("Authorization")));
     for target in ["/", "/?sort=size", "/?q=needle", "/?download=tar"] {
         assert_eq!(kept(target, ADA).as_deref(), Some("private"), "{target}");
     }

@@ -174,7 +174,8 @@ pub(super) fn without_application(context: &mut WorkerContext<'_>, asked: &Asked
 fn identify(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
     let Asked { requested, site, .. } = *asked;
     let (Some(guard), Some(request)) = (&site.guard, requested.request) else { return Outcome::Next };
-    let (is_folder, method) = (requested.path.ends_with(b"/"), request.head.method);
+    let goes_by_client = site.settings.browse || site.texts.is_some();
+    let (is_folder, method) = (goes_by_client && requested.path.ends_with(b"/"), request.head.method);
     if !(is_folder || method.is_of_webdav()) {
         return Outcome::Next;
     }

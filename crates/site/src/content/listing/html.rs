@@ -1,7 +1,7 @@
 //! A directory listing as an HTML page.
 //!
-//! Owns: the page, with what its client may do there. It is self-contained, works without its scripts, and no name or path can break out of the place where
-//! it is shown.
+//! Owns: the page, with the controls for what its client may do there. It is self-contained, works without its
+//! scripts, and no name or path can break out of the place where it is shown.
 
 use std::fmt::Write as _;
 
@@ -232,7 +232,7 @@ const THUMBNAIL: &str =
 const TILE: &str =
     "?scale=384x384&amp;format=auto\" loading=\"lazy\" decoding=\"async\" width=\"48\" height=\"48\" alt=\"\">";
 
-/// What an entry is, for who looks at a listing.
+/// The kind of an entry, for those who look at a listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum EntryKind {
     Folder,
