@@ -13,6 +13,7 @@ use lamna_proto::conn::Connection;
 use lamna_proto::exchange::early_hints::LinkField;
 use lamna_proto::exchange::{ExchangeId, RequestedResource};
 use lamna_proto::message::{Field, Request};
+use lamna_site::content::route::Clearance;
 use lamna_site::early_hints::{
     Choice, EarlyHints, LinkPrefetch, Navigation, NextPage, Page, Pages, Role, SiteHints, VIEWS_PER_CONTROL, Viewing,
     fetches_ahead, part_of,
@@ -116,7 +117,9 @@ impl WorkerContext<'_> {
         let Some(page) = self.pages.find(early_hints, early_hints.number(index, requested.path)) else {
             // What is shown now is another page, of which nothing is known.
             *viewing = None;
-            let cache_key = self.cache_key(asked);
+            // A page as anybody is shown it.
+            let client = || asked.client();
+            let cache_key = self.cache_keys.cache_key(asked.site, requested, client, &Clearance::default());
             early_hints.want(index, requested.path, cache_key.key().path);
             self.cache_keys.take_back(cache_key);
             return None;

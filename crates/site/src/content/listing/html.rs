@@ -64,7 +64,7 @@ const PARENT: &str = "<tbody id=\"up\"><tr><td><a href=\"../\" class=\"d\" rel=\
 const UPLOAD_FORM: &str = "<form class=\"upload\" method=\"post\" enctype=\"multipart/form-data\">\
     <label class=\"button\">Upload files <input type=\"file\" name=\"file\" multiple required></label><button>Upload</button></form>\n";
 
-const MKDIR_FORM: &str = "<details><summary>New folder</summary><form method=\"post\" action=\"?mkdir\">\
+const MKDIR_FORM: &str = "<details name=\"menu\"><summary>New folder</summary><form method=\"post\" action=\"?mkdir\">\
     <input name=\"name\" aria-label=\"Name of the new folder\" maxlength=\"255\" autocomplete=\"off\" required>\
     <button>Create</button></form></details>\n";
 
@@ -209,7 +209,7 @@ fn push_row(page: &mut String, item: &Item, listing: &Listing<'_>, tiles: bool) 
 /// The changes of an entry, out of the way: the form of its menu moves it, or deletes it.
 fn push_menu(page: &mut String, item: &Item, is_moved: bool) {
     let name = String::from_utf8_lossy(&item.name);
-    page.push_str("<td><details><summary aria-label=\"Change ");
+    page.push_str("<td><details name=\"menu\"><summary aria-label=\"Change ");
     push_html(page, &name);
     page.push_str("\">⋯</summary><form method=\"post\" action=\"");
     push_link(page, item);
