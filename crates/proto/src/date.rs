@@ -9,6 +9,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// Bytes of a date in the preferred format, such as `Sun, 06 Nov 1994 08:49:37 GMT`.
 pub const DATE_BYTES: usize = 29;
 
+/// Bytes of the longest date, such as `Wednesday, 09-Nov-94 08:49:37 GMT`.
+const DATE_BYTES_MAX: usize = 33;
+
 /// The last second that four digits of a year can name: 9999-12-31 23:59:59.
 const UNIX_SECONDS_MAX: u64 = 253_402_300_799;
 
@@ -32,6 +35,22 @@ pub fn parse(field: &[u8]) -> Option<u64> {
     let date: httpdate::HttpDate = std::str::from_utf8(field).ok()?.parse().ok()?;
     let since_epoch = SystemTime::from(date).duration_since(UNIX_EPOCH).ok()?;
     Some(since_epoch.as_secs())
+}
+
+/// As [`parse`], and in any case: the formats are case-sensitive (RFC 9110 5.6.7), and a cache is to read them as if they
+/// were not (RFC 9111 4.2).
+pub fn parse_any_case(field: &[u8]) -> Option<u64> {
+    let mut text = [0; DATE_BYTES_MAX];
+    let text = text.get_mut(..field.len())?;
+    let mut in_word = false;
+    for (to, &from) in text.iter_mut().zip(field) {
+        *to = if in_word { from.to_ascii_lowercase() } else { from.to_ascii_uppercase() };
+        in_word = from.is_ascii_alphabetic();
+    }
+    if let Some(zone) = text.last_chunk_mut::<3>().filter(|zone| *zone == b"Gmt") {
+        *zone = *b"GMT";
+    }
+    parse(text)
 }
 
 /// Days since 1970-01-01 of a date in the Gregorian calendar, which goes on before its first day. `month` is 1 to 12.
@@ -64,6 +83,17 @@ mod tests {
         assert_eq!(parse(b"Sun, 06 Nov 1994 08:49:37 GMT"), Some(EXAMPLE));
         assert_eq!(parse(b"Sunday, 06-Nov-94 08:49:37 GMT"), Some(EXAMPLE));
         assert_eq!(parse(b"Sun Nov  6 08:49:37 1994"), Some(EXAMPLE));
+    }
+
+    #[test]
+    fn caches_read_dates_in_any_case() {
+        for field in ["SUN, 06 nov 1994 08:49:37 gmt", "sunday, 06-NOV-94 08:49:37 Gmt", "sun nov  6 08:49:37 1994"] {
+            assert_eq!((parse(field.as_bytes()), parse_any_case(field.as_bytes())), (None, Some(EXAMPLE)), "{field}");
+        }
+        assert_eq!(parse_any_case(b"Wednesday, 09-Nov-94 08:49:37 GMT"), Some(EXAMPLE + 3 * 86_400));
+        for field in ["", "0", "SUN, 06 NOV 1994 08:49:37 CET", "Wednesday, 09-Nov-1994 08:49:37 GMT"] {
+            assert_eq!(parse_any_case(field.as_bytes()), None, "{field}");
+        }
     }
 
     #[test]
@@ -115,7 +145,7 @@ mod tests {
 
         #[test]
         fn any_bytes_can_be_read(field: Vec<u8>) {
-            let _ = parse(&field);
+            let _ = (parse(&field), parse_any_case(&field));
         }
 
         #[test]

@@ -139,7 +139,7 @@ pub fn keepable(facts: &Facts, given: &Given<'_>, settings: &Settings) -> Result
     if facts.has_authorization && !is_for_authorized {
         return Err(NotKept::Authorization);
     }
-    let date = fields.values("date").next().and_then(date::parse).unwrap_or(given.unix_seconds);
+    let date = fields.values("date").next().and_then(date::parse_any_case).unwrap_or(given.unix_seconds);
     let expires = if is_targeted { Fields::default() } else { fields };
     let explicit = explicit_lifetime(&directives, expires, date);
     let is_default = HEURISTIC.contains(&status);
@@ -177,13 +177,13 @@ fn explicit_lifetime(directives: &ResponseDirectives, fields: Fields<'_>, date: 
     if let Some(seconds) = directives.s_maxage.or(directives.max_age) {
         return Some(u64::from(seconds));
     }
-    let expiry = |value| date::parse(value).map_or(0, |at: u64| at.saturating_sub(date));
+    let expiry = |value| date::parse_any_case(value).map_or(0, |at: u64| at.saturating_sub(date));
     fields.values("expires").map(expiry).min()
 }
 
 /// RFC 9111 4.2.2: a tenth of the time since the last modification.
 fn heuristic_lifetime(fields: Fields<'_>, date: u64) -> u64 {
-    let modified = fields.values("last-modified").next().and_then(date::parse);
+    let modified = fields.values("last-modified").next().and_then(date::parse_any_case);
     modified.map_or(0, |at| (date.saturating_sub(at) / 10).min(HEURISTIC_S_MAX))
 }
 
@@ -285,6 +285,8 @@ mod tests {
             ("GET", 200, "CDN-Cache-Control: NO-STORE | Cache-Control: max-age=160", Ok(160)),
             // RFC 9110 5.6.7.
             ("GET", 200, "Date: Sun Nov  6 08:49:37 1994 | Expires: Sunday, 06-Nov-94 08:52:17 GMT", Ok(160)),
+            // RFC 9111 4.2.
+            ("GET", 200, "Date: SUN, 06 Nov 1994 08:49:37 GMT | Expires: Sun, 06 nov 1994 08:52:17 gmt", Ok(160)),
         ] {
             // Without a date it has just been made.
             let is_old = lines.contains("Age: 59") || lines.contains("stale-while");
