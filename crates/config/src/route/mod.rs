@@ -23,6 +23,8 @@ mod empty_tests;
 mod fields;
 mod files;
 pub mod filters;
+#[cfg(test)]
+mod gateway_tests;
 mod gateways;
 pub mod headers;
 mod judge;
