@@ -118,15 +118,40 @@ impl Default for CgiSettings {
 /// How the content of requests is kept until all of it has arrived.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BufferSettings {
+    /// Of which requests.
+    pub content: BufferedContent,
+    /// Bytes of the content of one request.
+    pub bytes_max: u64,
     /// Bytes that are kept in memory. What is longer is kept in a file.
     pub memory_bytes: u64,
     /// The file system of such files.
     pub directory: Arc<Path>,
 }
 
+impl BufferSettings {
+    /// Of content whose length the client does not say.
+    pub fn of_unsized() -> BufferSettings {
+        BufferSettings { content: BufferedContent::Unsized, ..BufferSettings::default() }
+    }
+}
+
+/// The content that is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BufferedContent {
+    /// All.
+    All,
+    /// What the client does not say the length of, which an application that is told of it by variables has to know.
+    Unsized,
+}
+
 impl Default for BufferSettings {
     fn default() -> BufferSettings {
-        BufferSettings { memory_bytes: BUFFER_BYTES, directory: Path::new(BUFFER_DIRECTORY).into() }
+        BufferSettings {
+            content: BufferedContent::All,
+            bytes_max: BUFFERED_BYTES_MAX,
+            memory_bytes: BUFFER_BYTES,
+            directory: Path::new(BUFFER_DIRECTORY).into(),
+        }
     }
 }
 
@@ -338,7 +363,7 @@ impl GatewaySettings {
             timeout_ms: TIMEOUT_MS,
             websocket_timeout_ms: None,
             body_bytes_max: None,
-            buffer: None,
+            buffer: protocol.has_variables().then(BufferSettings::of_unsized),
             balance: Balance::default(),
             retry: None,
             sticky: None,

@@ -73,7 +73,7 @@ fn gateway(cgi: CgiSettings, scripts: ScriptSettings, socket: PathBuf, body_byte
     settings.timeout_ms = u32::try_from(cgi.time_max_ms.saturating_add(5_000)).unwrap_or(u32::MAX);
     settings.body_bytes_max = Some(body_bytes_max);
     // A program is told how much content there is, and one that waits for a slow client would be one less.
-    settings.buffer = Some(BufferSettings::default());
+    settings.buffer = Some(BufferSettings { bytes_max: body_bytes_max, ..BufferSettings::default() });
     settings.scripts = Some(scripts);
     let instances = Instances::Fixed(NonZero::<u32>::MIN);
     settings.command = Some(CommandSettings { program: command(&cgi), instances, socket });

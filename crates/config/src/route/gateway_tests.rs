@@ -49,6 +49,8 @@ fn what_is_shown_is_read_as_the_same() {
         r#"proxy = { to = "http://a.test", send_proxy = "v1" }"#,
         r#"proxy = { to = "http://a.test", buffer = true }"#,
         r#"fastcgi = { to = "a.test:9000", buffer = "1 MiB", buffer_directory = ".", body_bytes_max = 5 }"#,
+        r#"fastcgi = { to = "a.test:9000", buffer = false }"#,
+        r#"scgi = { to = "a.test:9000", buffer_directory = ".", body_bytes_max = 5 }"#,
         r#"fastcgi = { to = "a.test:9000", send_proxy = "v2" }"#,
         r#"proxy = { to = "http://a.test", check = "/health?full=1" }"#,
         r#"proxy = { to = "http://a.test", check = { path = "/", interval_ms = 500, status = [204, "4xx"], passes = 1 } }"#,

@@ -15,7 +15,7 @@ use super::shapes::{GatewayTable, SwitchOr, SwitchOrAmount};
 use super::{RouteSettings, RouteTable, Switch, cgi, checks, prefixes, programs, retries, sticky};
 use crate::checker::Checker;
 use crate::gateway::{
-    BUFFER_DIRECTORY, BUFFERED_BYTES_MAX, BufferSettings, CommandSettings, GatewayProtocol, GatewaySettings, Instances,
+    BUFFER_DIRECTORY, BufferSettings, BufferedContent, CommandSettings, GatewayProtocol, GatewaySettings, Instances,
     UpstreamSettings, UpstreamTls,
 };
 use crate::schema::values::{bytes, list_of, number, several, several_or_none, switch, table, text};
@@ -232,9 +232,12 @@ pub(super) fn of_table(
     let bytes = table.body_bytes_max.as_ref();
     settings.body_bytes_max =
         bytes.and_then(|given| checker.amount("body_bytes_max", given, Unit::Bytes, &bounds::BYTES));
-    settings.buffer = buffer_of(table, checker);
-    if settings.buffer.is_some() {
-        settings.body_bytes_max.get_or_insert(BUFFERED_BYTES_MAX);
+    settings.buffer = buffer_of(table, protocol, checker);
+    if let Some(buffer) = &mut settings.buffer {
+        buffer.bytes_max = settings.body_bytes_max.unwrap_or(buffer.bytes_max);
+        if buffer.content == BufferedContent::All {
+            settings.body_bytes_max = Some(buffer.bytes_max);
+        }
     }
     settings.check = checks::judge(table.check.as_ref(), protocol, checker);
     settings.send_proxy = table.send_proxy.as_ref().and_then(|version| match version.get_ref().as_str() {
@@ -280,9 +283,13 @@ pub(super) fn of_table(
 }
 
 /// How content is kept until it is whole.
-fn buffer_of(table: &GatewayTable, checker: &mut Checker<'_>) -> Option<BufferSettings> {
+fn buffer_of(table: &GatewayTable, protocol: GatewayProtocol, checker: &mut Checker<'_>) -> Option<BufferSettings> {
     let mut settings = BufferSettings::default();
     let is_wanted = match table.buffer.as_ref().map(|given| (given.get_ref(), given.span())) {
+        None if protocol.has_variables() => {
+            settings = BufferSettings::of_unsized();
+            true
+        }
         None | Some((SwitchOrAmount::Is(false), _)) => false,
         Some((SwitchOrAmount::Is(true), _)) => true,
         Some((SwitchOrAmount::Amount(amount), span)) => {
@@ -296,7 +303,7 @@ fn buffer_of(table: &GatewayTable, checker: &mut Checker<'_>) -> Option<BufferSe
             checker.problem(given.span(), "`buffer_directory` is where `buffer` keeps what is long, and there is none");
         }
         Some(given) => settings.directory = checker.directory(given).into(),
-        None if is_wanted && !settings.directory.is_dir() => {
+        None if settings.content == BufferedContent::All && is_wanted && !settings.directory.is_dir() => {
             let span = table.buffer.as_ref().map_or(0..0, Spanned::span);
             let hint = Some("write buffer_directory = \"/path\", a directory that the server may write to".into());
             checker.problem_with_hint(span, format!("{BUFFER_DIRECTORY} is not there"), hint);
@@ -423,9 +430,17 @@ pub(super) fn render(gateway: &GatewaySettings) -> String {
     keys.push(format!("timeout_ms = {}", gateway.timeout_ms));
     keys.extend(gateway.websocket_timeout_ms.map(|ms| format!("websocket_timeout_ms = {ms}")));
     keys.extend(gateway.body_bytes_max.map(|bytes| format!("body_bytes_max = {bytes}")));
-    if let Some(buffer) = &gateway.buffer {
-        keys.push(format!("buffer = {}", buffer.memory_bytes));
-        keys.push(format!("buffer_directory = {}", quoted(&buffer.directory.display().to_string())));
+    match &gateway.buffer {
+        None if gateway.protocol.has_variables() => keys.push("buffer = false".to_owned()),
+        None => {}
+        Some(buffer) => {
+            if buffer.content == BufferedContent::All {
+                keys.push(format!("buffer = {}", buffer.memory_bytes));
+            }
+            if buffer.directory != BufferSettings::of_unsized().directory || buffer.content == BufferedContent::All {
+                keys.push(format!("buffer_directory = {}", quoted(&buffer.directory.display().to_string())));
+            }
+        }
     }
     keys.extend(gateway.check.as_ref().map(|check| format!("check = {}", checks::render(check))));
     keys.extend(gateway.send_proxy.map(|version| match version {

@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 use lamna_config::access::ServiceSettings;
-use lamna_config::gateway::{BufferSettings, GatewayProtocol};
+use lamna_config::gateway::{BufferSettings, BufferedContent, GatewayProtocol};
 use lamna_config::route::template::Variable;
 use lamna_proto::error::Refusal;
 use lamna_proto::exchange::RequestedResource;
@@ -515,5 +515,10 @@ const HEAD_SPARE_BYTES: usize = 400;
 /// How the content of a request to `group` is kept until it is whole; none if it goes on as it comes, or there is none.
 pub(super) fn keeps(group: &Group, content: RequestContent) -> Option<BufferSettings> {
     let settings = group.settings.buffer.as_ref()?;
-    (!matches!(content, RequestContent::None | RequestContent::Sized(0))).then(|| settings.clone())
+    let is_kept = match content {
+        RequestContent::None | RequestContent::Sized(0) => false,
+        RequestContent::Sized(_) => settings.content == BufferedContent::All,
+        RequestContent::Streamed | RequestContent::Buffered => true,
+    };
+    is_kept.then(|| settings.clone())
 }

@@ -223,6 +223,9 @@ fn frames_say_whether_there_is_content_and_methods_never(engine: Engine) {
         route("scgi-kept", &format!("scgi = {{ to = \"{scgi}\", buffer = true }}")),
         route("uwsgi", &format!("uwsgi = \"{uwsgi}\"")),
         route("uwsgi-kept", &format!("uwsgi = {{ to = \"{uwsgi}\", buffer = true }}")),
+        route("fastcgi-bare", &format!("fastcgi = {{ to = \"{fastcgi}\", extensions = [], buffer = false }}")),
+        route("scgi-bare", &format!("scgi = {{ to = \"{scgi}\", buffer = false }}")),
+        route("uwsgi-bare", &format!("uwsgi = {{ to = \"{uwsgi}\", buffer = false }}")),
     ];
     let lines = format!("[[site]]\nroot = \"site\"\n{}", routes.concat());
     let server = Launch::new(engine).config(&lines).argument("--h2c").start();
@@ -234,12 +237,16 @@ fn frames_say_whether_there_is_content_and_methods_never(engine: Engine) {
         let expected = [
             ("/http", "- chunked 3", "3 - 3", format!("{none} - 0"), "- chunked 0"),
             ("/http-kept", "3 - 3", "3 - 3", format!("{none} - 0"), "0 - 0"),
-            ("/fastcgi", "", "3 - 3", format!("{none} - 0"), "0 - 0"),
+            // All but HTTP have to know the length before the content comes: it is kept, or refused.
+            ("/fastcgi", "3 - 3", "3 - 3", format!("{none} - 0"), "0 - 0"),
+            ("/fastcgi-bare", "", "3 - 3", format!("{none} - 0"), "0 - 0"),
             ("/fastcgi-kept", "3 - 3", "3 - 3", format!("{none} - 0"), "0 - 0"),
             // A length is always said.
-            ("/scgi", "", "3 - 3", "0 - 0".to_owned(), "0 - 0"),
+            ("/scgi", "3 - 3", "3 - 3", "0 - 0".to_owned(), "0 - 0"),
+            ("/scgi-bare", "", "3 - 3", "0 - 0".to_owned(), "0 - 0"),
             ("/scgi-kept", "3 - 3", "3 - 3", "0 - 0".to_owned(), "0 - 0"),
-            ("/uwsgi", "", "3 - 3", format!("{none} - 0"), "0 - 0"),
+            ("/uwsgi", "3 - 3", "3 - 3", format!("{none} - 0"), "0 - 0"),
+            ("/uwsgi-bare", "", "3 - 3", format!("{none} - 0"), "0 - 0"),
             ("/uwsgi-kept", "3 - 3", "3 - 3", format!("{none} - 0"), "0 - 0"),
         ];
         for (path, streamed, sized, without, apart) in expected {

@@ -62,14 +62,15 @@ impl Framing {
 }
 
 const METHODS: [&str; 9] = ["GET", "POST", "PUT", "PATCH", "DELETE", "QUERY", "PROPFIND", "REPORT", "FROB"];
-const GATEWAYS: [&str; 12] = [
+const GATEWAYS: [&str; 13] = [
     "proxy",
     "kept",
     "script",
+    "script-bare",
     "saved",
     "scgi",
     "uwsgi",
-    "uwsgi-kept",
+    "uwsgi-bare",
     "program",
     // One of whose places nobody is, with all that chooses among places.
     "balanced",
@@ -83,7 +84,7 @@ const SIZES: [usize; 4] = [0, 1, 15_000, 90_000];
 /// The model of what an application is told, or the status where it is not asked.
 fn expected(framing: Framing, gateway: &str, content: &[u8]) -> Result<String, u16> {
     // All but HTTP have to know the length before the content comes, and these routes keep none.
-    if matches!(gateway, "script" | "scgi" | "uwsgi") && framing.is_unsized() {
+    if matches!(gateway, "script-bare" | "uwsgi-bare") && framing.is_unsized() {
         return Err(411);
     }
     let content = if framing.has_content() { content } else { &[] };
@@ -106,7 +107,8 @@ fn start(engine: Engine, backends: &Backends) -> Server {
          [[site.route]]\nmatch = \"/saved/*\"\nfastcgi = {{ to = \"{fastcgi}\", extensions = [], buffer = true }}\n\
          [[site.route]]\nmatch = \"/scgi/*\"\nscgi = \"{scgi}\"\n\
          [[site.route]]\nmatch = \"/uwsgi/*\"\nuwsgi = \"{uwsgi}\"\n\
-         [[site.route]]\nmatch = \"/uwsgi-kept/*\"\nuwsgi = {{ to = \"{uwsgi}\", buffer = true }}\n\
+         [[site.route]]\nmatch = \"/script-bare/*\"\nfastcgi = {{ to = \"{fastcgi}\", extensions = [], buffer = false }}\n\
+         [[site.route]]\nmatch = \"/uwsgi-bare/*\"\nuwsgi = {{ to = \"{uwsgi}\", buffer = false }}\n\
          [[site.route]]\nmatch = \"/program/*\"\ncgi = true\n\
          [[site.route]]\nmatch = \"/balanced/*\"\nproxy = {{ {places} }}\n\
          [[site.route]]\nmatch = \"/balanced-kept/*\"\nproxy = {{ {places}, buffer = true }}\n\

@@ -184,7 +184,7 @@ fn settings(root: &std::path::Path) -> Settings {
         gateway: Switch::Set(gateway),
         ..RouteSettings::default()
     };
-    let buffer = BufferSettings { memory_bytes: 5_000, directory: root.into() };
+    let buffer = BufferSettings { memory_bytes: 5_000, directory: root.into(), ..BufferSettings::default() };
     let routes = vec![
         route("/app/*", gateway()),
         RouteSettings { answer_cache: Switch::Set(AnswerCache::default()), ..route("/kept/*", gateway()) },

@@ -80,6 +80,10 @@ impl ContentBuffer {
     }
 
     fn take(&mut self, content: &[u8], is_last: bool) -> Result<(), Errno> {
+        let kept = self.file.as_ref().map_or(0, SpoolFile::bytes) + self.memory.len() as u64;
+        if kept + content.len() as u64 > self.settings.bytes_max {
+            return Err(Errno::FBIG);
+        }
         match self.may_block() {
             false => self.memory.extend_from_slice(content),
             true => {
