@@ -159,7 +159,11 @@ pub fn keepable(facts: &Facts, given: &Given<'_>, settings: &Settings) -> Result
         age_s: initial_age(given, date),
         lifetime_s,
         stale_while_revalidate_s: window(directives.stale_while_revalidate, 0),
-        stale_if_error_s: window(directives.stale_if_error, settings.stale_if_error_s),
+        // RFC 9111 4.2.4 and 5.2.2.10: `s-maxage` forbids it, unless the answer itself says otherwise.
+        stale_if_error_s: window(
+            directives.stale_if_error,
+            if directives.s_maxage.is_some() { 0 } else { settings.stale_if_error_s },
+        ),
         never_stale: never_stale || directives.s_maxage.is_some(),
         always_validated: directives.no_cache,
         is_explicit: explicit.is_some(),
@@ -324,6 +328,8 @@ mod tests {
         assert_eq!(terms("GET", 200, "Cache-Control: max-age=3").unwrap().lifetime_s, 3);
         assert_eq!(terms("GET", 200, "Cache-Control: max-age=3, stale-if-error=5").unwrap().stale_if_error_s, 5);
         assert_eq!(terms("GET", 200, "Cache-Control: max-age=3, must-revalidate").unwrap().stale_if_error_s, 0);
+        assert_eq!(terms("GET", 200, "Cache-Control: s-maxage=3").unwrap().stale_if_error_s, 0);
+        assert_eq!(terms("GET", 200, "Cache-Control: s-maxage=3, stale-if-error=5").unwrap().stale_if_error_s, 5);
         assert_eq!(terms("GET", 500, ""), Err(NotKept::Status));
         assert_eq!(terms("GET", 302, ""), Err(NotKept::Status));
         assert_eq!(terms("GET | Cookie: a=b", 200, ""), Err(NotKept::Cookie));
