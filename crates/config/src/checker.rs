@@ -11,6 +11,7 @@ use lamna_policy::size::parse_size;
 use toml::Spanned;
 
 use super::depth::{Depth, check_directory};
+use super::gateway::GatewaySettings;
 use super::suggest::nearest;
 use super::unit::Unit;
 use super::written::{Amount, Text};
@@ -60,6 +61,8 @@ pub(super) struct Checker<'a> {
     pub(super) checks: EnvironmentChecks,
     /// The names of services, which filters of routes may be.
     pub(super) services: Vec<String>,
+    /// The applications of the site at hand, which its routes may name; none for one that was refused.
+    pub(super) applications: Vec<(String, Option<GatewaySettings>)>,
     /// Files whose content became settings.
     pub(crate) read_files: Vec<PathBuf>,
     pub(super) findings: Vec<Finding>,

@@ -19,6 +19,8 @@ use crate::upstream_address::UpstreamAddress;
 /// An application that answers requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GatewaySettings {
+    /// Its name, if routes name it.
+    pub name: Option<String>,
     /// The protocol that it is asked by.
     pub protocol: GatewayProtocol,
     /// Where it is: at any of these, at least one.
@@ -118,7 +120,7 @@ impl Default for CgiSettings {
 /// How the content of requests is kept until all of it has arrived.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BufferSettings {
-    /// Of which requests.
+    /// The content that is kept.
     pub content: BufferedContent,
     /// Bytes of the content of one request.
     pub bytes_max: u64,
@@ -129,7 +131,7 @@ pub struct BufferSettings {
 }
 
 impl BufferSettings {
-    /// Of content whose length the client does not say.
+    /// Those of content whose length the client does not say.
     pub fn of_unsized() -> BufferSettings {
         BufferSettings { content: BufferedContent::Unsized, ..BufferSettings::default() }
     }
@@ -140,7 +142,7 @@ impl BufferSettings {
 pub enum BufferedContent {
     /// All.
     All,
-    /// What the client does not say the length of, which an application that is told of it by variables has to know.
+    /// Content whose length the client does not say: an application that is told of it by variables has to know it.
     Unsized,
 }
 
@@ -338,6 +340,11 @@ pub struct UpstreamSettings {
 impl GatewaySettings {
     /// The key of the route, or the flag, that names such an application.
     pub fn key(&self) -> &'static str {
+        if self.name.is_some() { "application" } else { self.protocol_key() }
+    }
+
+    /// The key that says how it is asked.
+    pub fn protocol_key(&self) -> &'static str {
         match self.protocol {
             GatewayProtocol::Http => "proxy",
             GatewayProtocol::FastCgi if self.cgi.is_some() => "cgi",
@@ -355,6 +362,7 @@ impl GatewaySettings {
     /// An application at `upstreams`, with everything else as usual.
     pub fn new(protocol: GatewayProtocol, upstreams: Vec<UpstreamSettings>) -> GatewaySettings {
         GatewaySettings {
+            name: None,
             protocol,
             upstreams,
             base_path: String::new(),

@@ -33,8 +33,15 @@ pub(crate) fn settings(
     base: &Path,
     checks: EnvironmentChecks,
 ) -> (Settings, Vec<Finding>) {
-    let mut checker =
-        Checker { base, taken, checks, services: Vec::new(), read_files: Vec::new(), findings: Vec::new() };
+    let mut checker = Checker {
+        base,
+        taken,
+        checks,
+        services: Vec::new(),
+        applications: Vec::new(),
+        read_files: Vec::new(),
+        findings: Vec::new(),
+    };
     let mut settings = Settings::default();
     for (place, given) in &file.settings {
         checker.setting(&SETTINGS[*place], given, &mut settings);

@@ -37,8 +37,8 @@ pub fn parse(field: &[u8]) -> Option<u64> {
     Some(since_epoch.as_secs())
 }
 
-/// As [`parse`], and in any case: the formats are case-sensitive (RFC 9110 5.6.7), and a cache is to read them as if they
-/// were not (RFC 9111 4.2).
+/// As [`parse`], and in any case: the formats are case-sensitive (RFC 9110 5.6.7), and a cache is to read them as if
+/// they were not (RFC 9111 4.2).
 pub fn parse_any_case(field: &[u8]) -> Option<u64> {
     let mut text = [0; DATE_BYTES_MAX];
     let text = text.get_mut(..field.len())?;

@@ -682,7 +682,7 @@ fn the_code_in_the_document_is_that_of_the_examples() {
         include_str!("../../config/src/site/rows.rs"),
         include_str!("../../config/src/site/folders.rs"),
         include_str!("../../site/src/content/upload/partial.rs"),
-        include_str!("../src/process/running_engine.rs"),
+        include_str!("../src/process/opened_store.rs"),
     ];
     let blocks: Vec<&str> =
         document.split("```rust\n").skip(1).filter_map(|rest| Some(rest.split_once("```")?.0)).collect();

@@ -16,6 +16,7 @@ mod half_closed;
 mod imported;
 mod kept;
 mod languages;
+mod named;
 mod own_cookie;
 mod path_info;
 pub(crate) mod paths;

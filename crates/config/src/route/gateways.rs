@@ -12,12 +12,13 @@ use super::bounds;
 use super::pattern::Pattern;
 use super::row::{Answer, Field, Matching, Objection, Order, RouteKey, Section};
 use super::shapes::{GatewayTable, SwitchOr, SwitchOrAmount};
-use super::{RouteSettings, RouteTable, Switch, cgi, checks, prefixes, programs, retries, sticky};
+use super::{RouteSettings, RouteTable, Switch, applications, cgi, checks, prefixes, programs, retries, sticky};
 use crate::checker::Checker;
 use crate::gateway::{
     BUFFER_DIRECTORY, BufferSettings, BufferedContent, CommandSettings, GatewayProtocol, GatewaySettings, Instances,
     UpstreamSettings, UpstreamTls,
 };
+use crate::page::quoted;
 use crate::schema::values::{bytes, list_of, number, several, several_or_none, switch, table, text};
 use crate::unit::Unit;
 use crate::upstream_address::{self, Place, UpstreamAddress, is_server_name};
@@ -36,7 +37,7 @@ impl RouteKey for Gateway {
     }
 
     fn render(said: &Switch<GatewaySettings>) -> Option<String> {
-        said.render(render)
+        said.render(|gateway| gateway.name.as_deref().map_or_else(|| render(gateway), quoted))
     }
 
     fn name(said: &Switch<GatewaySettings>) -> Option<&'static str> {
@@ -82,10 +83,13 @@ fn answers(route: &RouteSettings) -> bool {
     matches!(&route.gateway, Switch::Set(gateway) if gateway.scripts.is_none())
 }
 
-const ONE_APPLICATION: &str = "a route has one application: `proxy`, `fastcgi`, `scgi`, `uwsgi` or `cgi`";
+pub(super) const ONE_APPLICATION: &str =
+    "a route has one application: `application`, `proxy`, `fastcgi`, `scgi`, `uwsgi` or `cgi`";
+/// The keys that say how an application is asked, and where it is.
+pub(super) const APPLICATION_KEYS: [&str; 4] = ["proxy", "fastcgi", "scgi", "uwsgi"];
 
-/// The applications that a route names, but for its own programs.
-fn named(given: &RouteTable) -> Vec<(GatewayProtocol, &Spanned<SwitchOr<GatewayTable>>)> {
+/// The applications that a route describes, but for its own programs.
+fn described(given: &RouteTable) -> Vec<(GatewayProtocol, &Spanned<SwitchOr<GatewayTable>>)> {
     let keys = [
         (GatewayProtocol::Http, &given.proxy),
         (GatewayProtocol::FastCgi, &given.fastcgi),
@@ -97,21 +101,41 @@ fn named(given: &RouteTable) -> Vec<(GatewayProtocol, &Spanned<SwitchOr<GatewayT
 
 /// The application that the route names.
 fn judge(given: &RouteTable, patterns: &[Pattern], checker: &mut Checker<'_>) -> Switch<GatewaySettings> {
+    let described = described(given);
+    if let Some(named) = applications::named(given, checker) {
+        let other = described.first().map(|(_, other)| other.span()).or(given.cgi.as_ref().map(Spanned::span));
+        return match other {
+            None => named,
+            Some(other) => {
+                checker.problem(other, ONE_APPLICATION);
+                Switch::Unset
+            }
+        };
+    }
     if let Some(programs) = &given.cgi {
-        if let Some((_, other)) = named(given).first() {
+        if let Some((_, other)) = described.first() {
             checker.problem(other.span(), ONE_APPLICATION);
             return Switch::Unset;
         }
         return cgi::judge(programs, checker);
     }
-    let (protocol, given) = match named(given)[..] {
-        [] => return Switch::Unset,
-        [one] => one,
+    match described[..] {
+        [] => Switch::Unset,
+        [(protocol, given)] => of_key(protocol, given, patterns, checker),
         [_, (_, other), ..] => {
             checker.problem(other.span(), ONE_APPLICATION);
-            return Switch::Unset;
+            Switch::Unset
         }
-    };
+    }
+}
+
+/// The application that a key says, of a route with these patterns.
+pub(super) fn of_key(
+    protocol: GatewayProtocol,
+    given: &Spanned<SwitchOr<GatewayTable>>,
+    patterns: &[Pattern],
+    checker: &mut Checker<'_>,
+) -> Switch<GatewaySettings> {
     let span = given.span();
     match given.get_ref() {
         SwitchOr::Is(false) => Switch::Off,
@@ -482,11 +506,16 @@ fn place_and_path(upstream: &UpstreamSettings, gateway: &GatewaySettings) -> Str
     }
 }
 
-/// In words.
+/// In words, with its name.
 pub fn describe(gateway: &GatewaySettings) -> String {
-    if let Some(settings) = &gateway.cgi {
-        return cgi::describe(gateway, settings);
+    match (&gateway.name, &gateway.cgi) {
+        (_, Some(settings)) => cgi::describe(gateway, settings),
+        (Some(name), None) => format!("application `{name}`, {}", describe_way(gateway)),
+        (None, None) => describe_way(gateway),
     }
+}
+
+fn describe_way(gateway: &GatewaySettings) -> String {
     let program = gateway.command.as_ref().map(|command| &command.program);
     let program = program.or(gateway.programs.first().map(|program| &program.program));
     let place = |upstream: &UpstreamSettings| match program {

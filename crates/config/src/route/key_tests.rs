@@ -201,7 +201,7 @@ fn of_contradictions_the_first_in_an_order_is_told() {
         assert!(told.contains(&format!("and differ in {}\n", keys[from].2)), "{told}");
         for (a, b) in ways {
             let told = differ(&format!("{one}{a}"), &format!("{two}{b}"));
-            let words = "and differ in where answers come from (`redirect`, `rewrite`, `try`, `respond`, `proxy`, `fastcgi`, `scgi`, `uwsgi`, `cgi`)\n";
+            let words = "and differ in where answers come from (`redirect`, `rewrite`, `try`, `respond`, `proxy`, `fastcgi`, `scgi`, `uwsgi`, `application`, `cgi`)\n";
             assert!(told.contains(words), "{told}");
         }
         assert_eq!(differ(&one, &one), "");
@@ -221,7 +221,7 @@ fn what_contradicts_itself_is_told_in_an_order() {
 #[test]
 fn a_key_that_is_not_known_in_a_route_is_answered_with_all_that_are() {
     let told = parsed(&["\nmatch = \"/x\"\nqqqqqqqqqqqq = 1\n"]).unwrap_err();
-    let known = "match, priority, headers, immutable, redirect, rewrite, try, index, error_pages, cors, respond, intercept_errors, proxy, fastcgi, scgi, uwsgi, cgi, path, strip_prefix, restore_prefix, request_headers, cache, filters, \
+    let known = "match, priority, headers, immutable, redirect, rewrite, try, index, error_pages, cors, respond, intercept_errors, proxy, fastcgi, scgi, uwsgi, application, cgi, path, strip_prefix, restore_prefix, request_headers, cache, filters, \
                  structured, upload, delete, search, early_hints, link_prefetch, mkdir, webdav, log, access";
     assert!(told.ends_with(&format!("known here: {known}")), "{told}");
 }

@@ -12,6 +12,9 @@
 
 mod access;
 mod admission;
+#[cfg(test)]
+mod application_tests;
+pub(super) mod applications;
 mod bounds;
 mod cgi;
 mod checks;

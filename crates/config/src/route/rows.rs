@@ -29,7 +29,7 @@ use super::shapes::{
 use super::spelling::{self, PathSpelling};
 use super::template::Template;
 use super::ways::{self, RouteRedirect};
-use super::{Source, Switch, access, cgi, kept_answers};
+use super::{Source, Switch, access, applications, cgi, kept_answers};
 use crate::access::AccessRules;
 use crate::answer_cache::AnswerCache;
 use crate::checker::Checker;
@@ -96,7 +96,7 @@ route_keys! {
             Key::other("text or list", || several_or_none(""), "Paths that are tried in turn")
                 .more(
                 "; `$path` is a file, a folder with an index file, or one that is listed; `[]` is the path alone. With `proxy` \
-                 the application comes behind them",
+                 the application comes behind them, as with `@NAME` at the end",
             );
     }
 
@@ -164,6 +164,9 @@ route_keys! {
             "The application that answers, over the protocol of uWSGI",
         )
         .more(": docs/gateways.md");
+        application = "application": Option<Text> =
+            Key::other("text", applications::name_schema, "The name of the application of the site that answers")
+                .more(", as `[[site.application]]` has it: docs/gateways.md");
         cgi = "cgi": Option<Spanned<SwitchOr<CgiTable>>> =
             Key::other("boolean or table", cgi::schema, "Whether the files of the route are programs (RFC 3875)")
                 .more(": docs/gateways.md");

@@ -8,7 +8,7 @@ use super::pattern::Pattern;
 use super::row::{Answer, Field, Matching, Objection, Order, RouteKey, Section};
 use super::shapes::{RedirectTable, SwitchOr};
 use super::template::Template;
-use super::{RouteSettings, RouteTable, Switch, gateways};
+use super::{RouteSettings, RouteTable, Switch, applications, gateways};
 use crate::checker::Checker;
 use crate::page::{list, quoted};
 use crate::redirect;
@@ -135,7 +135,19 @@ impl RouteKey for TryFiles {
 
     fn judge(given: &RouteTable, paths: &[Pattern], checker: &mut Checker<'_>) -> Option<Vec<Template>> {
         let given = given.try_files.as_ref()?;
-        Some(given.get_ref().0.iter().filter_map(|text| inner(&given.span(), text, paths, checker)).collect())
+        let (last, before) = match given.get_ref().0.split_last() {
+            // It is the route's, behind what else is tried.
+            Some((last, before)) if applications::marked(last).is_some() => (true, before),
+            _ => (false, &given.get_ref().0[..]),
+        };
+        if before.iter().any(|text| applications::marked(text).is_some()) {
+            let message = "an application answers everything: `@NAME` is the last that is tried";
+            checker.problem(given.span(), message);
+            return None;
+        }
+        let tried: Vec<Template> =
+            before.iter().filter_map(|text| inner(&given.span(), text, paths, checker)).collect();
+        (!last || !tried.is_empty()).then_some(tried)
     }
 
     fn render(said: &Option<Vec<Template>>) -> Option<String> {

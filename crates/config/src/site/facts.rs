@@ -70,15 +70,16 @@ impl SiteSettings {
         of_routes.chain(self.services().map(|service| &service.gateway))
     }
 
-    /// The applications of its routes, each once, and what they are called: by the paths of the first route that has
-    /// it, behind the first host of the site if it has one.
+    /// The applications of its routes, each once, and what they are called: by their names, or by the paths of the
+    /// first route that has it, behind the first host of the site if it has one.
     pub fn applications(&self) -> Vec<(String, &GatewaySettings)> {
         let host = self.hosts.first().map(|host| format!("{host} ")).unwrap_or_default();
         let mut applications: Vec<(String, &GatewaySettings)> = Vec::new();
         for route in &self.routes {
             let Switch::Set(gateway) = &route.gateway else { continue };
             if applications.iter().all(|(_, other)| *other != gateway) {
-                applications.push((format!("{host}{}", route.title()), gateway));
+                let name = gateway.name.clone().unwrap_or_else(|| route.title());
+                applications.push((format!("{host}{name}"), gateway));
             }
         }
         applications

@@ -9,12 +9,14 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 use serde_json::Value;
+use toml::Spanned;
 
 use super::SiteTable;
 use super::row::SiteKey;
 use crate::checker::Checker;
 use crate::error_pages::ErrorPages;
 use crate::page::{Page, list, path, quoted};
+use crate::route::RouteTable;
 use crate::schema::values::{list_of, pattern, table, text};
 use crate::written::Text;
 
@@ -25,7 +27,8 @@ impl SiteKey for Root {
     type Value = PathBuf;
 
     fn judge(given: &SiteTable, at: &Range<usize>, root: &mut PathBuf, checker: &mut Checker<'_>) {
-        let redirects = !given.redirect.is_empty() || given.route.iter().any(|route| route.get_ref().needs_no_root());
+        let needs_no_root = |route: &Spanned<RouteTable>| route.get_ref().needs_no_root(&given.application);
+        let redirects = !given.redirect.is_empty() || given.route.iter().any(needs_no_root);
         match &given.root {
             Some(text) => *root = checker.directory(text),
             None if redirects || checker.was_taken("root", at) => {}

@@ -1,6 +1,7 @@
-//! `route` and `rule_files` of a site.
+//! `application`, `route` and `rule_files` of a site.
 //!
-//! Owns: that no two routes start different applications at one place. What a route says is `route`'s.
+//! Owns: that no two routes start different applications at one place. What a route or an application says is
+//! `route`'s.
 
 use std::ops::Range;
 
@@ -9,9 +10,29 @@ use toml::Spanned;
 use super::row::SiteKey;
 use super::{SiteSettings, SiteTable};
 use crate::checker::Checker;
-use crate::gateway::{CommandSettings, ProgramSettings};
+use crate::gateway::{CommandSettings, GatewaySettings, ProgramSettings};
 use crate::page::Page;
-use crate::route::{self, RouteSettings, Source};
+use crate::route::{self, RouteSettings, Source, applications};
+
+/// `application`.
+pub(super) struct Applications;
+
+impl SiteKey for Applications {
+    type Value = Vec<GatewaySettings>;
+
+    /// Routes are judged behind it: they name what it finds.
+    fn judge(given: &SiteTable, _: &Range<usize>, shared: &mut Self::Value, checker: &mut Checker<'_>) {
+        *shared = applications::judge(&given.application, checker);
+    }
+
+    fn render(shared: &Self::Value, page: &mut Page) {
+        applications::render(shared, page);
+    }
+
+    fn conflict(given: &SiteTable, _: &Range<usize>, _: &SiteSettings, checker: &mut Checker<'_>) {
+        applications::unused(&given.application, &given.route, checker);
+    }
+}
 
 /// `route`.
 pub(super) struct Routes;

@@ -20,9 +20,11 @@ use crate::access::{AccessRules, Accounts};
 use crate::access_log::{LogFormat, LogTarget};
 use crate::early_hints::{EarlyHintSettings, LinkPrefetchSettings, PERCENT};
 use crate::error_pages::ErrorPages;
+use crate::gateway::GatewaySettings;
 use crate::key::Key;
 use crate::redirect::{self, Redirect, RedirectTable};
 use crate::reload::Reload;
+use crate::route::applications::{self, ApplicationTable};
 use crate::route::shapes::{AccessValue, SwitchOr};
 use crate::route::{self, RouteSettings, RouteTable, Skipped};
 use crate::site_limit::SiteLimit;
@@ -315,6 +317,13 @@ site_keys! {
         alias: Vec<AliasTable> =
             Key::other("list of tables", folders::alias_schema, "Paths that are served from other directories")
                 .more("; see below");
+    }
+
+    /// Applications that routes name, in the order of the file.
+    shared_applications: Vec<GatewaySettings> = Vec::new(), by routes::Applications {
+        application: Vec<Spanned<ApplicationTable>> =
+            Key::other("list of tables", applications::schema, "Applications that several routes name")
+                .more(": [gateways.md](gateways.md#one-application-for-several-routes)");
     }
 
     /// Rules for some requests only, in the order of the file; last those of `_headers` and `_redirects`.

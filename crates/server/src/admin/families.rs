@@ -277,6 +277,17 @@ pub(super) const FAMILIES: &[Family] = &[
         of_places(told, samples, |place| place.is_up().map(u64::from))
     }),
     gauge(
+        "lamna_upstream_info",
+        &["site", "upstream", "application"],
+        "1 for each application with a name, and each place of it.",
+        |told, samples| {
+            for place in &told.status.upstreams {
+                let labels = |name: &String| vec![place.site.clone(), place.address.clone(), name.clone()];
+                samples.extend(place.applications.iter().map(|name| (labels(name), "1".to_owned())));
+            }
+        },
+    ),
+    gauge(
         "lamna_maintenance",
         &["site"],
         "Whether a site is in maintenance, of which the operator or its key says something.",

@@ -36,12 +36,24 @@ pub fn tell_places(places: &[PlaceStatus], ago: impl Fn(u64) -> String) -> Strin
     }
     let number = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
     let (left, right) = (Align::Left, Align::Right);
-    let mut table = Table::new(&[left, left, left, right, right, right, right, right, left]);
-    table.row(["SITE", "ADDRESS", "STATE", "UNDER WAY", "MS", "KEPT", "REQUESTS", "FAILED", "LAST FAILURE"]);
+    let mut table = Table::new(&[left, left, left, left, right, right, right, right, right, left]);
+    table.row([
+        "SITE",
+        "APPLICATION",
+        "ADDRESS",
+        "STATE",
+        "UNDER WAY",
+        "MS",
+        "KEPT",
+        "REQUESTS",
+        "FAILED",
+        "LAST FAILURE",
+    ]);
     for place in places {
         let failure = place.error.as_ref().zip(place.failed_at).map(|(error, at)| format!("{}: {error}", ago(at)));
         table.row([
             place.site.clone(),
+            if place.applications.is_empty() { "-".to_owned() } else { place.applications.join(",") },
             place.address.clone(),
             place.describe_state(),
             number(place.under_way.map(u64::from)),
@@ -63,10 +75,12 @@ mod tests {
     fn places_are_a_table() {
         let place = PlaceStatus { site: "a.test".into(), address: "127.0.0.1:1".into(), ..PlaceStatus::default() };
         let drained = PlaceStatus { drained: true, under_way: Some(2), kept: Some(0), ..place.clone() };
-        let failed = PlaceStatus { error: Some("it is closed".into()), failed_at: Some(7), ..place };
+        let applications = vec!["rails".to_owned(), "jobs".to_owned()];
+        let failed = PlaceStatus { error: Some("it is closed".into()), failed_at: Some(7), applications, ..place };
         let told = tell_places(&[drained, failed], |_| "3 s ago".to_owned());
         let lines: Vec<Vec<&str>> = told.lines().map(|line| line.split_whitespace().collect()).collect();
-        assert_eq!(lines[1], ["a.test", "127.0.0.1:1", "drained", "2", "-", "0", "0", "0"]);
+        assert_eq!(lines[1], ["a.test", "-", "127.0.0.1:1", "drained", "2", "-", "0", "0", "0"]);
+        assert_eq!(lines[2][..3], ["a.test", "rails,jobs", "127.0.0.1:1"]);
         assert!(told.contains("asked by worker processes") && told.contains("3 s ago: it is closed"), "{told}");
         assert_eq!(tell_places(&[], |_| String::new()), "there are no applications\n");
     }

@@ -14,6 +14,7 @@ pub(crate) mod embedded;
 pub mod error;
 mod hint_report;
 pub(crate) mod messages;
+mod opened_store;
 pub(crate) mod operator_orders;
 pub mod orders;
 pub(crate) mod reload;

@@ -76,6 +76,14 @@ pub(crate) fn order_upstream(
     let asks = |settings: &SiteSettings| settings.gateways().any(|gateway| has(gateway, &address));
     let meant: Vec<(&SiteSettings, String)> = sites.clone().filter(|(settings, _)| asks(settings)).collect();
     if meant.is_empty() {
+        let is_named = |gateway: &&GatewaySettings| gateway.name.as_deref() == Some(&*order.address);
+        if let Some(application) = sites.clone().find_map(|(settings, _)| settings.gateways().find(is_named)) {
+            let places = addresses(application).collect::<Vec<_>>().join(", ");
+            return Err(format!(
+                "{} is an application, and an order is about one of its places: {places}",
+                order.address
+            ));
+        }
         let all = sites.flat_map(|(settings, _)| settings.gateways()).flat_map(addresses);
         let mut all: Vec<String> = all.collect();
         all.dedup();
@@ -113,7 +121,7 @@ fn check_rest(site: &SiteSettings, label: &str, orders: &OperatorOrders) -> Resu
         None => Ok(()),
         Some(gateway) => Err(format!(
             "{} of {label} would have no place left ({}): `lamna ctl maintenance on {label}` answers its requests",
-            gateway.key(),
+            gateway.name.as_deref().unwrap_or(gateway.key()),
             addresses(gateway).collect::<Vec<_>>().join(", ")
         )),
     }

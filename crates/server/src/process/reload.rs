@@ -157,6 +157,10 @@ mod tests {
         ("redirect", "redirect = [{ from = \"/a\", to = \"/b\" }]"),
         ("limit", "limit = [{ requests = \"1/s\" }]"),
         ("alias", "alias = [{ prefix = \"/a/\", root = \"/b\" }]"),
+        (
+            "application",
+            "application = [{ name = \"a\", proxy = \"http://127.0.0.1:1\" }]\nroute = [{ match = \"/a\", application = \"a\" }]",
+        ),
         ("route", "route = [{ match = \"/a\", immutable = true }]"),
     ];
     const USER: &str = "users = { ada = \"$argon2id$v=19$m=64,t=1,p=1$c2FsdHNhbHRzYWx0c2FsdA$\

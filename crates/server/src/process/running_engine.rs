@@ -28,7 +28,7 @@ use lamna_io::KernelFeatures;
 use lamna_io::listen::{self, Listener};
 use lamna_io::log::errors::{self, Level};
 use lamna_io::log::{AccessLog, LogCounters};
-use lamna_site::cache::{self, Bounds, Headroom, Replacing, Store, Watcher};
+use lamna_site::cache::Store;
 use lamna_site::content::site::Sites;
 use lamna_site::early_hints::{self, EarlyHints};
 use lamna_site::hints::{self, HintCounters, Hints};
@@ -40,11 +40,11 @@ use lamna_sys::shared_memory::SharedMemory;
 use lamna_tls::{Alpn, Endpoint, Tickets};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::process::{Resource, getrlimit};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::process::embedded::Embedded;
 use crate::process::error::ServeError;
+use crate::process::opened_store::store;
 use crate::process::reload;
 use crate::process::remainder::Remainder;
 use crate::process::shared_metrics::SharedMetrics;
@@ -333,7 +333,8 @@ impl RunningEngine {
         let sites = if same_sites {
             old.sites.clone()
         } else {
-            Arc::new(open_sites(settings, &old.services, &confinement, &old.counters, (old.clock, &old.tickets))?)
+            let keys = (old.clock, &old.tickets);
+            Arc::new(open_sites(settings, &old.services, &confinement, &old.counters, keys, Some(&old.sites))?)
         };
         let same_store = same_sites && reload::keeps_cache(before, settings);
         let store = match same_store {
@@ -541,6 +542,7 @@ fn prepare(
         &confinement,
         &shared_metrics.done,
         (shared_metrics.clock, &shared_metrics.tickets),
+        None,
     )?);
     listen::follow(&listeners, settings);
     let store =
@@ -610,17 +612,20 @@ fn open_tls(
     Endpoint::open(settings, tickets.clone(), counters.clone(), &[Alpn::Http2, Alpn::Http1]).map_err(ServeError::Tls)
 }
 
-/// Names of applications are looked up by threads that begin here.
+/// Names of applications are looked up by threads that begin here. Those of the sites `before` go on as they are where
+/// they have not changed.
 fn open_sites(
     settings: &Settings,
     services: &Arc<Registry>,
     confinement: &Confinement,
     counters: &SharedMemory<Counters>,
     (clock, keys): (Clock, &Arc<Tickets>),
+    before: Option<&Sites>,
 ) -> Result<Sites, ServeError> {
     let open = || Sites::with_services(settings, services).map_err(|(path, errno)| ServeError::Root(path, errno));
     // Pages of sites are read.
-    let sites = confinement.workers.within(open)??;
+    let mut sites = confinement.workers.within(open)??;
+    before.into_iter().for_each(|before| sites.keep_applications(before));
     let prepare = || sites.prepare_applications(counters, (clock, keys)).map_err(ServeError::Tls);
     confinement.agents.within(prepare)??;
     Ok(sites)
@@ -666,35 +671,3 @@ fn early_hints(
         None
     })
 }
-
-fn store(
-    settings: &Settings,
-    embedded: &Embedded,
-    sites: &Sites,
-    clock: Clock,
-    counters: &SharedMemory<cache::counters::Counters>,
-) -> Store {
-    let is_small = settings.architecture == Architecture::Mp;
-    let bounds = Bounds {
-        bytes_max: settings.cache_bytes_max,
-        descriptors_max: settings
-            .cache_files_max
-            .unwrap_or_else(|| getrlimit(Resource::Nofile).current.unwrap_or(1 << 20) / CACHE_DESCRIPTOR_SHARE),
-        entries_max: is_small.then_some(settings.process_translations_max),
-    };
-    // Small caches are of many processes, and there are few inotify instances for each user.
-    let watches = settings.cache_watch && !is_small;
-    let watcher = watches.then(|| Watcher::new(sites.root_paths(), clock, counters.clone()).ok()).flatten();
-    Store::with(
-        bounds,
-        Replacing::with(settings.cache_policy, embedded.cache_policy.clone()),
-        watcher,
-        counters.clone(),
-    )
-    .with_caches(settings.caches)
-    .alone(settings.replaces_page_cache())
-    .with_headroom(settings.uses_headroom().then(Headroom::within_limit).flatten())
-}
-
-/// Unless it is set, the cache may hold every fourth descriptor: the others are for connections.
-const CACHE_DESCRIPTOR_SHARE: u64 = 4;

@@ -6,6 +6,7 @@
 //! cache key (`worker/context.rs`). Waits for nothing, and opens no file.
 
 mod additions;
+mod applications;
 mod clearance;
 mod cors;
 mod elsewhere;
@@ -20,7 +21,7 @@ mod withheld;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use lamna_config::access::{AccessRule, AccessRules, Allowed, ServiceSettings};
+use lamna_config::access::{AccessRule, AccessRules, Allowed};
 use lamna_config::error_pages::ErrorPages;
 use lamna_config::gateway::GatewaySettings;
 use lamna_config::own_files::OwnPath;
@@ -286,26 +287,6 @@ impl Routes {
     /// Whether some file is held that is sent in place of the server's own pages.
     pub fn have_pages(&self) -> bool {
         !self.files.is_empty()
-    }
-
-    /// Whether some application runs files.
-    pub fn run_files(&self) -> bool {
-        self.groups.iter().any(|group| group.settings.scripts.is_some())
-    }
-
-    /// The applications that routes name.
-    pub fn groups(&self) -> &[Arc<Group>] {
-        &self.groups
-    }
-
-    /// The auth services.
-    pub fn services(&self) -> &[Arc<Group>] {
-        &self.services
-    }
-
-    /// Where this service is.
-    pub fn service(&self, service: &ServiceSettings) -> Option<&Arc<Group>> {
-        self.services.iter().find(|group| group.settings == service.gateway)
     }
 
     /// Whether some service, or a route of what the server has verified, says things to applications that no client may

@@ -4,6 +4,7 @@
 //! by switching a link works), home directories of users, and the pages that a site answers errors with.
 //! Does not look at files beneath the roots.
 
+mod applications;
 mod users;
 
 use std::borrow::Cow;
@@ -14,7 +15,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use lamna_config::compression::Compression;
-use lamna_config::gateway::GatewayProtocol;
 use lamna_config::own_files::{self, OwnPath};
 use lamna_config::route::condition::Condition;
 use lamna_config::settings::{Settings, SiteSettings};
@@ -27,10 +27,6 @@ use lamna_proto::message::Request;
 use lamna_proto::parse::path;
 use lamna_proto::resource::{HeadTooLong, Resource};
 use lamna_proto::workspace::{Pages, PagesByHost};
-use lamna_sys::clock::Clock;
-use lamna_sys::metrics::counters::Counters;
-use lamna_sys::shared_memory::SharedMemory;
-use lamna_tls::{Tickets, TlsError};
 use rustix::io::Errno;
 
 use crate::cache::Store;
@@ -160,41 +156,10 @@ impl Sites {
         Ok(sites)
     }
 
-    /// The applications and the auth services of all sites, with the labels of their sites.
-    pub fn groups(&self) -> impl Iterator<Item = (String, &Arc<Group>)> {
-        self.sites.iter().flat_map(|site| {
-            let groups = site.routes.groups().iter().chain(site.routes.services());
-            groups.map(move |group| (site.label(), group))
-        })
-    }
-
-    /// Whether applications are known by what the files of their `ca` hold now.
-    pub fn have_current_trust(&self) -> bool {
-        self.groups().all(|(_, group)| group.has_current_trust())
-    }
-
     /// Whether pages and fixed answers are what their files hold now.
     pub fn have_current_pages(&self, now_ms: u64) -> bool {
         let is_current = |site: &Site| *site.routes.files() == page_files::read(site, now_ms);
         self.sites.iter().filter(|site| page_files::are_named(&site.settings)).all(is_current)
-    }
-
-    /// Whether some application speaks HTTP, and so may speak what HTTP is changed to.
-    pub fn have_proxies(&self) -> bool {
-        let mut groups = self.sites.iter().flat_map(|site| site.routes.groups());
-        groups.any(|group| group.settings.protocol == GatewayProtocol::Http)
-    }
-
-    /// Has applications ready to be asked: see [`Group::prepare`].
-    ///
-    /// # Errors
-    /// Nothing tells who one of them is.
-    pub fn prepare_applications(
-        &self,
-        counters: &SharedMemory<Counters>,
-        (clock, keys): (Clock, &Arc<Tickets>),
-    ) -> Result<(), TlsError> {
-        self.groups().try_for_each(|(site, group)| group.prepare(&site, counters, (clock, keys)))
     }
 
     /// All of them.

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use std::sync::Arc;
 
+use lamna_config::gateway::{GatewaySettings, UpstreamSettings};
 use lamna_config::settings::Settings;
 use lamna_policy::upstream::choice::WHOLE;
 use lamna_policy::upstream::health::Availability;
@@ -21,6 +22,9 @@ use super::group::{Group, MemberStatus};
 pub struct PlaceStatus {
     /// The site that asks it: its first host, or its number.
     pub site: String,
+    /// The names of the applications that it is a place of; those of routes have none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub applications: Vec<String>,
     /// Where it is, as it is configured.
     pub address: String,
     /// Whether it is asked; none where worker processes ask it, each of which finds out for itself.
@@ -155,14 +159,23 @@ pub fn status<'a>(
 ) -> Vec<PlaceStatus> {
     let mut all: Vec<PlaceStatus> = Vec::new();
     for (site, label) in settings.sites.iter().zip(1..).map(|(site, number)| (site, site.label(number))) {
-        let upstreams = site.gateways().flat_map(|gateway| &gateway.upstreams);
-        for (address, weight) in upstreams.map(|upstream| (upstream.address.to_string(), upstream.weight)) {
-            if all.len() == PLACES_MAX || all.iter().any(|one| (&one.site, &one.address) == (&label, &address)) {
+        let of = |gateway: &GatewaySettings| {
+            let place =
+                |upstream: &UpstreamSettings| (gateway.name.clone(), upstream.address.to_string(), upstream.weight);
+            gateway.upstreams.iter().map(place).collect::<Vec<_>>()
+        };
+        for (application, address, weight) in site.gateways().flat_map(of) {
+            if let Some(one) = all.iter_mut().find(|one| (&one.site, &one.address) == (&label, &address)) {
+                one.applications.extend(application.filter(|name| !one.applications.contains(name)));
+                continue;
+            }
+            if all.len() == PLACES_MAX {
                 continue;
             }
             let counts = places.row(&label, &address).map(|row| row.counts()).unwrap_or_default();
             all.push(PlaceStatus {
                 site: label.clone(),
+                applications: application.into_iter().collect(),
                 address,
                 asked: counts.asked,
                 failed: counts.failed,

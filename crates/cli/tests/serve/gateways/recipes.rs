@@ -141,6 +141,21 @@ fn several_places() {
 }
 
 #[test]
+fn one_application_for_several_routes() {
+    let (first, second) = (Application::start(), Application::start());
+    let replaced = [
+        ("127.0.0.1:3000", first.address.to_string()),
+        ("127.0.0.1:3001", second.address.to_string()),
+        ("\"/up\"", "\"/app/sized/1\"".to_owned()),
+    ];
+    let launch = Launch::new(AMPED).file("app/sized/2", "a file\n");
+    let server = serve(launch, "One application for several routes", &replaced);
+    assert_eq!(told(&server, "/app/sized/2"), (200, "a file\n".to_owned()));
+    assert_eq!(told(&server, "/app/sized/1").0, 200);
+    server.finish();
+}
+
+#[test]
 fn behind_a_balancer() {
     let application = Application::start();
     let replaced = [("127.0.0.1:3000", application.address.to_string()), ("10.0.0.0/8", "127.0.0.0/8".to_owned())];
