@@ -41,6 +41,25 @@ impl LogTarget {
     }
 }
 
+/// The word of a route about the log of its requests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RouteLog {
+    /// They are in that of the site.
+    Site,
+    /// They are in a log of their own, or in none; in the format of the site.
+    Own(LogTarget),
+}
+
+impl RouteLog {
+    /// As it is written.
+    pub fn text(&self) -> String {
+        match self {
+            RouteLog::Site => "on".to_owned(),
+            RouteLog::Own(target) => target.text(),
+        }
+    }
+}
+
 /// How an access log line is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogFormat {
@@ -262,6 +281,8 @@ pub struct AccessLogs {
     pub server: Option<u32>,
     /// That of each site.
     pub sites: Vec<SiteLog>,
+    /// Those that routes name: the site, the target and the log.
+    routes: Vec<(u32, LogTarget, u32)>,
 }
 
 /// The log of a site.
@@ -269,7 +290,7 @@ pub struct AccessLogs {
 pub struct SiteLog {
     /// The log of its requests, if there is one.
     pub log: Option<u32>,
-    /// Whether routes say that some of its requests are not logged.
+    /// Whether routes say that some of its requests are logged elsewhere, or not at all.
     pub asks_routes: bool,
 }
 
@@ -280,8 +301,18 @@ impl AccessLogs {
         logs.server = logs.add(&settings.log, &settings.log_format);
         for site in &settings.sites {
             let target = site.log.as_ref().unwrap_or(&settings.log);
-            let log = logs.add(target, site.log_format.as_ref().unwrap_or(&settings.log_format));
-            let asks_routes = log.is_some() && site.routes.iter().any(|route| route.log.is_some());
+            let format = site.log_format.as_ref().unwrap_or(&settings.log_format);
+            let log = logs.add(target, format);
+            let number = logs.sites.len() as u32; // Fewer than descriptors.
+            for said in site.routes.iter().filter_map(|route| route.log.as_ref()) {
+                if let RouteLog::Own(target) = said
+                    && let Some(log) = logs.add(target, format)
+                {
+                    logs.routes.push((number, target.clone(), log));
+                }
+            }
+            let has_own = logs.routes.iter().any(|(site, ..)| *site == number);
+            let asks_routes = has_own || log.is_some() && site.routes.iter().any(|route| route.log.is_some());
             logs.sites.push(SiteLog { log, asks_routes });
         }
         logs
@@ -297,15 +328,28 @@ impl AccessLogs {
         self.sites.iter().any(|site| site.asks_routes || site.log != self.server)
     }
 
+    /// The log of requests of site `site` whose routes say `rule`, if there is one.
+    pub fn of_route(&self, site: u32, rule: Option<&RouteLog>) -> Option<u32> {
+        match rule {
+            None | Some(RouteLog::Site) => self.sites.get(site as usize)?.log,
+            Some(RouteLog::Own(target)) => {
+                let own = self.routes.iter().find(|(of, own, _)| *of == site && own == target);
+                own.map(|(_, _, log)| *log)
+            }
+        }
+    }
+
     /// The log of requests of site `site` whose routes say `rule`, in words. None if it is the same for all requests.
-    pub fn describe(&self, site: u32, rule: Option<bool>) -> Option<String> {
-        let SiteLog { log, asks_routes } = self.sites.get(site as usize).filter(|_| self.differ_by_site())?;
-        Some(match log {
-            Some(_) if *asks_routes && rule == Some(false) => "none: a route says `log = \"off\"`".to_owned(),
+    pub fn describe(&self, site: u32, rule: Option<&RouteLog>) -> Option<String> {
+        if !self.differ_by_site() {
+            return None;
+        }
+        Some(match self.of_route(site, rule) {
             Some(log) => {
-                let (target, format) = &self.logs[*log as usize];
+                let (target, format) = &self.logs[log as usize];
                 format!("{}, in the format {}", self.targets[*target].text(), format.text())
             }
+            None if matches!(rule, Some(RouteLog::Own(_))) => "none: a route says `log = \"off\"`".to_owned(),
             None => "none: it is off for the site".to_owned(),
         })
     }
@@ -339,6 +383,7 @@ fn position_or_push<T: PartialEq>(all: &mut Vec<T>, one: T) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::route::RouteSettings;
     use crate::settings::SiteSettings;
 
     #[test]
@@ -399,6 +444,16 @@ mod tests {
         let words = |site| logs.describe(site, None).unwrap();
         assert_eq!([words(0), words(2)], ["-, in the format combined", "/a, in the format json"]);
         assert_eq!(words(4), "none: it is off for the site");
+        let routes = [Some(RouteLog::Own(LogTarget::File("/b".into()))), Some(RouteLog::Own(LogTarget::Off)), None]
+            .map(|log| RouteSettings { log, ..RouteSettings::default() });
+        let with_routes = |log| SiteSettings { routes: routes.to_vec(), ..site(log, None) };
+        let sites = vec![with_routes(None), with_routes(Some(LogTarget::Off)), site(file("/b"), None)];
+        let logs = AccessLogs::of(&Settings { sites, ..Settings::default() });
+        let of = |site: u32| [0, 1, 2].map(|route| logs.of_route(site, routes[route].log.as_ref()));
+        assert_eq!([of(0), of(1)], [[Some(1), None, Some(0)], [Some(1), None, None]]);
+        assert_eq!((logs.sites[2].log, logs.targets.len()), (Some(1), 2), "a file is one file");
+        assert_eq!(logs.describe(1, routes[0].log.as_ref()).unwrap(), "/b, in the format combined");
+        assert_eq!(logs.describe(0, routes[1].log.as_ref()).unwrap(), "none: a route says `log = \"off\"`");
         let alike = AccessLogs::of(&Settings { sites: vec![site(None, None)], ..Settings::default() });
         assert!(!alike.differ_by_site() && alike.describe(0, None).is_none());
     }

@@ -16,7 +16,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use lamna_server::cache::Store;
-use lamna_server::config::access_log::{AccessLogs, LogFormat, LogTarget};
+use lamna_server::config::access_log::{AccessLogs, LogFormat, LogTarget, RouteLog};
 use lamna_server::config::answer_cache::AnswerCache;
 use lamna_server::config::early_hints::{EarlyHintSettings, LinkPrefetchSettings};
 use lamna_server::config::gateway::{GatewayProtocol, GatewaySettings, UpstreamSettings};
@@ -216,7 +216,7 @@ fn with_conditions(mut routes: Vec<RouteSettings>) -> Vec<RouteSettings> {
     let headers = vec![HeaderRule::of_fields(&[("X-Asked".to_owned(), "1".to_owned())])];
     routes.push(RouteSettings { conditions, headers, ..RouteSettings::default() });
     let paths = Pattern::from_glob("/medium.txt").expect("it is a pattern");
-    routes.push(RouteSettings { paths, log: Some(false), ..RouteSettings::default() });
+    routes.push(RouteSettings { paths, log: Some(RouteLog::Own(LogTarget::Off)), ..RouteSettings::default() });
     routes
 }
 

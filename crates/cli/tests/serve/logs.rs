@@ -79,6 +79,7 @@ fn the_manual_says_which_lines_there_are(engine: Engine) {
     }
     for (url, words) in [
         ("http://example.org/health", "log      none: a route says `log = \"off\"`\n"),
+        ("http://example.org/api/x", "/api.log, in the format vhost-combined\n"),
         ("http://quiet.example/", "log      none: it is off for the site\n"),
         ("http://shop.example/", "/shop.log, in the format $status"),
     ] {
@@ -105,20 +106,37 @@ const SITES: [(&str, &str, Option<&str>); 4] = [
     ("off.test", "log = \"off\"\n", None),
 ];
 
-/// Requests, and whether the routes of every site let them be logged.
-const REQUESTS: [(&str, &str, bool); 12] = [
-    ("GET", "/", true),
-    ("GET", "/a.txt", true),
-    ("HEAD", "/a.txt", true),
-    ("GET", "/nothing", true),
-    ("GET", "/quiet/", false),
-    ("GET", "/quiet/a.txt", false),
-    ("GET", "/quiet/%61.txt", false),
-    ("GET", "/x/../quiet/a.txt", false),
-    ("GET", "/quiet/loud/a.txt", true),
-    ("GET", "/quiet/moved", false),
-    ("PUT", "/quiet/a.txt", false),
-    ("OPTIONS", "/quiet/a.txt", false),
+/// The word of the routes about a request.
+#[derive(Clone, Copy)]
+enum Routed {
+    /// It is in the log of its site.
+    Site,
+    /// It is in none.
+    Nowhere,
+    /// It is in a log of its own.
+    Apart,
+}
+
+/// Requests, and what the routes of every site say about them.
+const REQUESTS: [(&str, &str, Routed); 18] = [
+    ("GET", "/", Routed::Site),
+    ("GET", "/a.txt", Routed::Site),
+    ("HEAD", "/a.txt", Routed::Site),
+    ("GET", "/nothing", Routed::Site),
+    ("GET", "/quiet/", Routed::Nowhere),
+    ("GET", "/quiet/a.txt", Routed::Nowhere),
+    ("GET", "/quiet/%61.txt", Routed::Nowhere),
+    ("GET", "/x/../quiet/a.txt", Routed::Nowhere),
+    ("GET", "/quiet/loud/a.txt", Routed::Site),
+    ("GET", "/quiet/moved", Routed::Nowhere),
+    ("PUT", "/quiet/a.txt", Routed::Nowhere),
+    ("OPTIONS", "/quiet/a.txt", Routed::Nowhere),
+    ("GET", "/apart/a.txt", Routed::Apart),
+    ("GET", "/apart/nothing", Routed::Apart),
+    ("GET", "/x/../%61part/a.txt", Routed::Apart),
+    ("POST", "/apart/a.txt", Routed::Apart),
+    ("GET", "/apart/loud/a.txt", Routed::Site),
+    ("GET", "/apart/quiet/a.txt", Routed::Nowhere),
 ];
 
 /// Every site meets every request, over HTTP/1.1 and HTTP/2; a model of one line says in which log each is.
@@ -129,15 +147,18 @@ fn a_request_is_in_the_log_that_site_and_route_say(engine: Engine) {
             "[[site]]\nhosts = [{host:?}]\nroot = \"site\"\n{says}\
              [[site.route]]\nmatch = \"/quiet/*\"\nlog = \"off\"\n\
              [[site.route]]\nmatch = \"/quiet/loud/*\"\nlog = \"on\"\n\
-             [[site.route]]\nmatch = \"/quiet/moved\"\nredirect = \"/a.txt\"\n"
+             [[site.route]]\nmatch = \"/quiet/moved\"\nredirect = \"/a.txt\"\n\
+             [[site.route]]\nmatch = \"/apart/*\"\nlog = \"apart.log\"\n\
+             [[site.route]]\nmatch = \"/apart/loud/*\"\nlog = \"on\"\n\
+             [[site.route]]\nmatch = \"/apart/quiet/*\"\nlog = \"off\"\n"
         );
     }
     let launch = launch(engine, &config).file("quiet/a.txt", "a").file("quiet/loud/a.txt", "a");
-    let server = launch.start();
+    let server = launch.file("apart/a.txt", "a").start();
     let mut expected: BTreeMap<&str, usize> = BTreeMap::new();
     for round in 0..2 {
         for (host, _, log) in SITES {
-            for (method, path, is_logged) in REQUESTS {
+            for (method, path, routed) in REQUESTS {
                 if round == 0 {
                     ask(&server, &format!("{method} {path}"), &format!("Host: {host}\r\nContent-Length: 0\r\n"));
                 } else {
@@ -145,15 +166,20 @@ fn a_request_is_in_the_log_that_site_and_route_say(engine: Engine) {
                     *asked.uri_mut() = format!("http://{host}{path}").parse().expect("it is one");
                     Http2::connect(server.address()).ask(vec![asked]).remove(0).expect("an answer");
                 }
-                if let Some(log) = log.filter(|_| is_logged) {
-                    *expected.entry(log).or_default() += 1;
-                }
+                let log = match routed {
+                    Routed::Site => log,
+                    Routed::Nowhere => None,
+                    Routed::Apart => Some("apart.log"),
+                };
+                log.into_iter().for_each(|log| *expected.entry(log).or_default() += 1);
             }
         }
     }
     for (log, count) in expected {
         let written = lines(&server.directory().join(log), count);
         assert!(written.iter().all(|line| !line.contains("/quiet/a") && !line.contains("/quiet/moved")), "{written:?}");
+        let is_apart = |line: &String| line.contains("part/") && !line.contains("/apart/loud/");
+        assert!(written.iter().all(|line| is_apart(line) == (log == "apart.log")), "{log}: {written:?}");
     }
     server.finish();
 }

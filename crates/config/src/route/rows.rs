@@ -31,6 +31,7 @@ use super::template::Template;
 use super::ways::{self, RouteRedirect};
 use super::{Source, Switch, access, applications, cgi, kept_answers};
 use crate::access::AccessRules;
+use crate::access_log::{LogTarget, RouteLog};
 use crate::answer_cache::AnswerCache;
 use crate::checker::Checker;
 use crate::error_pages::ErrorPages;
@@ -281,11 +282,14 @@ route_keys! {
             Key::switch("Whether clients may mount folders by WebDAV").more(": [webdav.md](webdav.md)").admits();
     }
 
-    /// Whether requests are in the access log of the site.
-    log: Option<bool> => Option<bool>, by Log {
-        log = "log": Option<Text> = Key::words(&["off", "on"], "Whether requests are in the access log of the site")
-            .default("`\"on\"`")
-            .more(": [logs.md](logs.md)");
+    /// The access log of requests; none for that of the site.
+    log: Option<RouteLog> => Option<RouteLog>, by Log {
+        log = "log": Option<Text> = Key::text(
+            "`off`, `on`, `-` or path",
+            "The access log of requests: `on` for that of the site, `off`, `-` for standard output, or a file",
+        )
+        .default("`\"on\"`")
+        .more(": [logs.md](logs.md)");
     }
 
     /// Rights of clients, of rules where they differ from those of the site.
@@ -396,30 +400,29 @@ pub(super) struct Log;
 impl RouteKey for Log {
     const ANSWER: Answer = Answer::There;
 
-    fn judge(given: &RouteTable, _: &[Pattern], checker: &mut Checker<'_>) -> Option<bool> {
+    fn judge(given: &RouteTable, _: &[Pattern], checker: &mut Checker<'_>) -> Option<RouteLog> {
         let given = given.log.as_ref()?;
-        let message = "`log` of a route is \"off\" or \"on\": a file is named by the site";
         match given.get_ref().as_str() {
-            "off" => Some(false),
-            "on" => Some(true),
-            _ => {
-                checker.problem(given.span(), message);
-                None
-            }
+            "on" => Some(RouteLog::Site),
+            _ => Some(RouteLog::Own(site::log_target(given, checker))),
         }
     }
 
-    fn render(said: &Option<bool>) -> Option<String> {
-        said.map(|is_on| quoted(if is_on { "on" } else { "off" }))
+    fn render(said: &Option<RouteLog>) -> Option<String> {
+        said.as_ref().map(|log| quoted(&log.text()))
     }
 
-    fn merge(routes: &Matching<'_>) -> Option<bool> {
+    fn merge(routes: &Matching<'_>) -> Option<RouteLog> {
         Log::first(routes)
     }
 
-    fn report(rule: &Option<bool>) -> Vec<String> {
-        let is_off = *rule == Some(false);
-        is_off.then(|| "its requests are not in the access log".to_owned()).into_iter().collect()
+    fn report(rule: &Option<RouteLog>) -> Vec<String> {
+        let said = match rule {
+            None | Some(RouteLog::Site) => None,
+            Some(RouteLog::Own(LogTarget::Off)) => Some("its requests are not in the access log".to_owned()),
+            Some(RouteLog::Own(target)) => Some(format!("its requests are in the access log {}", target.text())),
+        };
+        said.into_iter().collect()
     }
 }
 

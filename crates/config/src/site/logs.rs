@@ -10,6 +10,7 @@ use crate::access_log::{LogFormat, LogTarget};
 use crate::checker::Checker;
 use crate::environment::check_log;
 use crate::page::{Page, quoted};
+use crate::written::Text;
 
 /// `log`.
 pub(super) struct Log;
@@ -18,17 +19,7 @@ impl SiteKey for Log {
     type Value = Option<LogTarget>;
 
     fn judge(given: &SiteTable, _: &Range<usize>, log: &mut Option<LogTarget>, checker: &mut Checker<'_>) {
-        let Some(text) = &given.log else { return };
-        let target = match LogTarget::from_text(text.get_ref()) {
-            LogTarget::File(_) => LogTarget::File(checker.path(text)),
-            other => other,
-        };
-        if !checker.reads_only()
-            && let Err((message, hint)) = check_log(&target, checker.checks.depth)
-        {
-            checker.problem_with_hint(text.span(), message, Some(hint));
-        }
-        *log = Some(target);
+        *log = given.log.as_ref().map(|text| log_target(text, checker));
     }
 
     fn render(log: &Option<LogTarget>, page: &mut Page) {
@@ -36,6 +27,20 @@ impl SiteKey for Log {
             page.line("log", quoted(&log.text()));
         }
     }
+}
+
+/// The place that lines go to, of a site or of a route.
+pub(crate) fn log_target(text: &Text, checker: &mut Checker<'_>) -> LogTarget {
+    let target = match LogTarget::from_text(text.get_ref()) {
+        LogTarget::File(_) => LogTarget::File(checker.path(text)),
+        other => other,
+    };
+    if !checker.reads_only()
+        && let Err((message, hint)) = check_log(&target, checker.checks.depth)
+    {
+        checker.problem_with_hint(text.span(), message, Some(hint));
+    }
+    target
 }
 
 /// `log_format`.

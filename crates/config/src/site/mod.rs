@@ -30,6 +30,7 @@ pub(super) use folders::index_name;
 pub(super) use hosts::host;
 pub use judge::{admit_the_same, keys};
 pub(super) use judge::{render, sites};
+pub(super) use logs::log_target;
 use rows::ROWS;
 pub use rows::SiteSettings;
 pub(super) use rows::{NAMES, SiteTable};

@@ -151,7 +151,7 @@ impl Explainer {
             let_in = (!other.is_like(&answer)).then_some((other, walk));
         }
         let rules = walk.rules.clone();
-        let rule = rules.as_ref().and_then(|rules| rules.rules.log);
+        let rule = rules.as_ref().and_then(|rules| rules.rules.log.as_ref());
         let log = AccessLogs::of(&self.settings).describe(site.index, rule);
         let furthest = let_in.as_ref().map_or(&walk, |(_, walk)| walk);
         let because = rules.map_or_else(Vec::new, |rules| {

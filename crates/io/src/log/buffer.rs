@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crossbeam_channel::{Receiver, Sender, TrySendError};
-use lamna_config::access_log::{AccessLogs, SiteLog};
+use lamna_config::access_log::{AccessLogs, RouteLog, SiteLog};
 use lamna_proto::counter::Row;
 use lamna_sys::shared_memory::{SharedMemory, shared_counters};
 
@@ -51,6 +51,11 @@ impl LogBuffer {
     /// The log of requests of the site with this index.
     pub fn of_site(&self, site: u32) -> SiteLog {
         self.logs.sites.get(site as usize).copied().unwrap_or(SiteLog { log: self.logs.server, asks_routes: false })
+    }
+
+    /// The log of requests of this site whose routes say `rule`.
+    pub fn of_route(&self, site: u32, rule: Option<&RouteLog>) -> Option<u32> {
+        self.logs.of_route(site, rule)
     }
 
     /// Whether lines of `log` say what requests are called, whatever else is set.

@@ -1,7 +1,7 @@
 //! Requests that have been answered, in the access log.
 //!
 //! Owns: to which log a request belongs, and where each part of its record comes from. Guarantees: the routes of a site
-//! are asked only where some of them say that requests are not logged, and nothing is allocated for a path that was
+//! are asked only where some of them say where requests are logged, and nothing is allocated for a path that was
 //! asked for before. Writes no line.
 
 use std::net::IpAddr;
@@ -58,17 +58,25 @@ fn log_of(
     let site = sites.find(host_of(request));
     let SiteLog { log, asks_routes } = buffer.of_site(site.index);
     match asks_routes {
-        true => log.filter(|_| is_logged(site, request, client, cache_keys)),
+        true => match rules_of(site, request, client, cache_keys) {
+            Some(rules) => buffer.of_route(site.index, rules.rules.log.as_ref()),
+            None => log,
+        },
         false => log,
     }
 }
 
-/// Whether the routes of a site let a request be logged.
-fn is_logged(site: &Site, request: Request<'_>, client: Option<IpAddr>, cache_keys: &mut CacheKeys) -> bool {
+/// The rules that the routes of a site make for a request, if it is for a path.
+fn rules_of(
+    site: &Site,
+    request: Request<'_>,
+    client: Option<IpAddr>,
+    cache_keys: &mut CacheKeys,
+) -> Option<Arc<Effective>> {
     let Ok(Target::Origin { path, query } | Target::Absolute { path, query, .. }) =
         target::parse(request.target(), false)
     else {
-        return true;
+        return None;
     };
     let requested = RequestedResource {
         host: host_of(request),
@@ -81,8 +89,7 @@ fn is_logged(site: &Site, request: Request<'_>, client: Option<IpAddr>, cache_ke
         led: None,
         found: None,
     };
-    let rules: Arc<Effective> = cache_keys.rules(site, &requested, || client);
-    rules.rules.log != Some(false)
+    Some(cache_keys.rules(site, &requested, || client))
 }
 
 /// The name of the host that is asked.
