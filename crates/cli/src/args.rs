@@ -73,7 +73,7 @@ pub(crate) enum Command {
     /// Print the hash of a password or of a token, for a configuration: docs/access.md
     #[command(after_help = exit::HELP)]
     HashPassword(HashPasswordArgs),
-    /// Print a configuration of nginx or Caddy as one of this server
+    /// Print a configuration of nginx, Caddy, HAProxy or Apache as one of this server
     #[command(after_help = exit::HELP)]
     Import(ImportArgs),
     /// Replay an access log and report which clients the limits would have refused: docs/limits.md

@@ -41,9 +41,10 @@ pub(crate) fn welcome(args: &ServeArgs, settings: &Settings, listeners: &[Arc<Li
     }
 }
 
-/// Says what visitors see of a directory without an index file.
+/// Says what visitors see of a directory without an index file. Where an application runs files, or answers everything,
+/// it may have one of its own.
 fn remark(site: &SiteSettings) {
-    if !site.has_root() || has_index(site) {
+    if !site.has_root() || has_index(site) || site.gateways().next().is_some() {
         return;
     }
     let root = site.root.display();

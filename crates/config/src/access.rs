@@ -254,7 +254,12 @@ pub(super) fn check_names(rules: &AccessRules, accounts: &Accounts, has_client_c
         for name in &rule.users {
             let is_there = if name == "*" { !accounts.users.is_empty() } else { accounts.users.contains_key(name) };
             if !is_there {
-                return Err(format!("`access` names the user `{name}`, and the site has no such user"));
+                return Err(match name.as_str() {
+                    "*" => {
+                        "`access` is for users, and the site has none: `users` or `users_file` names them".to_owned()
+                    }
+                    _ => format!("`access` names the user `{name}`, and the site has no such user"),
+                });
             }
         }
         for name in &rule.tokens {

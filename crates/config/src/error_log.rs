@@ -59,9 +59,41 @@ pub enum Level {
     Info,
 }
 
+/// Bytes from the beginning of a line within which other programs say its level, behind a time and a process.
+const LEVEL_WITHIN_BYTES: usize = 120;
+
+/// The level that other programs mean by a word.
+fn level_named(word: &[u8]) -> Option<Level> {
+    let is_one_of = |names: &[&str]| names.iter().any(|name| word.eq_ignore_ascii_case(name.as_bytes()));
+    match () {
+        () if is_one_of(&["error", "err", "critical", "crit", "fatal", "alert", "emerg", "panic"]) => {
+            Some(Level::Error)
+        }
+        () if is_one_of(&["warning", "warn"]) => Some(Level::Warning),
+        () if is_one_of(&["notice", "info", "debug", "trace"]) => Some(Level::Info),
+        () => None,
+    }
+}
+
 impl Level {
     /// Every level, the most important first.
     pub const ALL: [Level; 3] = [Level::Error, Level::Warning, Level::Info];
+
+    /// The level of a line of another program: what it says itself near its beginning, in capitals or before `:` or
+    /// `]`, as in `[INFO]`, `PHP Warning:` and `ERROR in app`. A warning where it says nothing.
+    pub fn of_line(line: &[u8]) -> Level {
+        let line = &line[..line.len().min(LEVEL_WITHIN_BYTES)];
+        let mut start = 0;
+        for word in line.split(|byte| !byte.is_ascii_alphabetic()) {
+            let end = start + word.len();
+            let is_marked = word.iter().all(u8::is_ascii_uppercase) || matches!(line.get(end), Some(b':' | b']'));
+            if let Some(level) = level_named(word).filter(|_| is_marked) {
+                return level;
+            }
+            start = end + 1;
+        }
+        Level::Warning
+    }
 
     /// The name in configuration and in lines.
     pub fn name(self) -> &'static str {
@@ -75,5 +107,28 @@ impl Level {
     /// The level of this name.
     pub fn from_name(name: &str) -> Option<Level> {
         Self::ALL.into_iter().find(|each| each.name() == name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_another_program_has_the_level_that_it_says() {
+        for (line, level) in [
+            ("[2026-11-28 08:08:07 +0000] [25801] [INFO] Starting gunicorn 23.0.0", Level::Info),
+            ("INFO:     Uvicorn running on unix socket /run/app.sock", Level::Info),
+            ("[28-Nov-2026 08:08:07] NOTICE: ready to handle connections", Level::Info),
+            ("E, [2026-11-28T08:08:07 #1] ERROR -- : no", Level::Error),
+            ("PHP message: PHP Warning:  Undefined variable $a in /srv/error.php on line 1", Level::Warning),
+            ("PHP Fatal error:  Uncaught Exception: info", Level::Error),
+            ("PHP Notice:  error", Level::Info),
+            ("2026/11/28 08:08:07 [crit] 1#1: no", Level::Error),
+            ("an error of no level, and info beside it", Level::Warning),
+            ("", Level::Warning),
+        ] {
+            assert_eq!(Level::of_line(line.as_bytes()), level, "{line}");
+        }
     }
 }

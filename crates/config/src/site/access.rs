@@ -10,6 +10,7 @@ use crate::access::{AccessRules, Accounts, check_names, token_text};
 use crate::checker::Checker;
 use crate::page::{Page, quoted};
 use crate::route;
+use crate::written::Text;
 
 /// `users`, `users_file` and `tokens`.
 pub(super) struct Persons;
@@ -52,8 +53,14 @@ impl SiteKey for Access {
         }
     }
 
-    /// Nobody is named who is not there.
+    /// No account is named that is not there. One that was refused has been told of.
     fn conflict(given: &SiteTable, at: &Range<usize>, site: &SiteSettings, checker: &mut Checker<'_>) {
+        let is_user = |name: &Text| site.accounts.users.contains_key(name.get_ref());
+        let is_token = |name: &Text| site.accounts.tokens.contains_key(name.get_ref());
+        let is_refused = given.users_file.is_some() && checker.count_findings() > 0;
+        if is_refused || !given.users.keys().all(is_user) || !given.tokens.keys().all(is_token) {
+            return;
+        }
         let accesses = [&site.access].into_iter().chain(site.routes.iter().map(|route| &route.access));
         let asks = given.client_ca.is_some();
         let unknown = accesses.filter_map(|rules| check_names(rules, &site.accounts, asks).err()).next();

@@ -52,7 +52,7 @@ pub(super) fn not_kept((site, request): (&str, &str), directory: &str, errno: Er
 pub(super) fn diagnostic((site, request): (&str, &str), text: &[u8]) {
     for line in text.split(|&byte| byte == b'\n').filter(|line| !line.trim_ascii().is_empty()) {
         report_peer(Peer::Application, site, request, || {
-            (Level::Warning, format!("application: {}", String::from_utf8_lossy(line)))
+            (Level::of_line(line), format!("application: {}", String::from_utf8_lossy(line)))
         });
     }
 }

@@ -179,7 +179,8 @@ impl Instance {
         let line = std::mem::take(&mut self.line);
         if !line.trim_ascii().is_empty() {
             let (name, id, text) = (&self.name, self.id(), String::from_utf8_lossy(&line));
-            errors::report(Level::Warning, format_args!("application {name}, process {id}: {}", text.trim_end()));
+            let level = Level::of_line(&line);
+            errors::report(level, format_args!("application {name}, process {id}: {}", text.trim_end()));
         }
     }
 }
