@@ -656,3 +656,14 @@ fn fields_of_the_command_line_are_judged_as_those_of_a_file() {
     let twice = vec![("Server".into(), "a".into()), ("server".into(), "b".into())];
     assert!(refused(twice).contains("`Server` has one value"));
 }
+
+#[test]
+fn every_configuration_of_the_known_applications_loads() {
+    let manual = include_str!("../../../docs/applications.md");
+    let blocks: Vec<&str> = manual.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    assert!(blocks.len() >= 8);
+    for block in blocks {
+        let read = crate::parse_unseen(block, Path::new("/etc/lamna/lamna.toml"));
+        assert!(read.is_ok(), "{block}{}", read.map(|_| ()).unwrap_err());
+    }
+}

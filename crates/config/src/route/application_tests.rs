@@ -114,5 +114,13 @@ fn a_site_of_which_an_application_answers_all_needs_no_root() {
         |keys: &str| parse_unseen(&text(keys), Path::new("/a.toml")).map(|_| ()).map_err(|error| error.to_string());
     assert_eq!(read("application = \"a\""), Ok(()));
     assert_eq!(read("try = \"@a\""), Ok(()));
+    let other = |keys: &str| {
+        let text = format!("[[site]]\nroute = [{{ match = \"/*\", {keys} }}]");
+        parse_unseen(&text, Path::new("/a.toml")).map(|_| ()).map_err(|error| error.to_string())
+    };
+    for keys in ["scgi = \"a.test:1\"", "uwsgi = \"a.test:1\"", "fastcgi = { to = \"a.test:1\", extensions = [] }"] {
+        assert_eq!(other(keys), Ok(()), "{keys}");
+    }
+    assert!(other("fastcgi = \"a.test:1\"").unwrap_err().contains("no `root`"), "it runs files");
     assert!(read("try = [\"$path\", \"@a\"]").unwrap_err().contains("no `root`"));
 }

@@ -35,9 +35,10 @@ const MARK: char = '@';
 const NAME_BYTES_MAX: usize = 64;
 
 impl ApplicationTable {
-    /// Whether it is called so, and answers over HTTP.
-    fn is_proxy_named(&self, name: &str) -> bool {
-        self.proxy.is_some() && self.name.as_ref().is_some_and(|own| own.get_ref() == name)
+    /// Whether it is called so, and needs no files.
+    fn is_without_files(&self, name: &str) -> bool {
+        let is_without = answers_all([&self.proxy, &self.scgi, &self.uwsgi], &self.fastcgi);
+        is_without && self.name.as_ref().is_some_and(|own| own.get_ref() == name)
     }
 }
 
@@ -52,11 +53,21 @@ impl RouteTable {
         own.or_else(last)
     }
 
-    /// Whether an application answers it over HTTP: its own, or one of `applications`.
-    pub(crate) fn is_proxied(&self, applications: &[Spanned<ApplicationTable>]) -> bool {
-        let is_named = |name: &str| applications.iter().any(|table| table.get_ref().is_proxy_named(name));
-        self.proxy.is_some() || self.named_application().is_some_and(|(name, _)| is_named(name))
+    /// Whether an application answers it that needs no files: its own, or one of `applications`.
+    pub(crate) fn is_passed_on(&self, applications: &[Spanned<ApplicationTable>]) -> bool {
+        let is_named = |name: &str| applications.iter().any(|table| table.get_ref().is_without_files(name));
+        answers_all([&self.proxy, &self.scgi, &self.uwsgi], &self.fastcgi)
+            || self.named_application().is_some_and(|(name, _)| is_named(name))
     }
+}
+
+type GatewayKey = Option<Spanned<SwitchOr<GatewayTable>>>;
+
+/// Whether an application is named that answers every request: by one of `keys`, or by `fastcgi` if that runs no files.
+fn answers_all(keys: [&GatewayKey; 3], fastcgi: &GatewayKey) -> bool {
+    let runs_none = |table: &GatewayTable| table.extensions.as_ref().is_some_and(|ends| ends.get_ref().0.is_empty());
+    let is_all = |given: &SwitchOr<GatewayTable>| matches!(given, SwitchOr::Table(table) if runs_none(table));
+    keys.iter().any(|key| key.is_some()) || fastcgi.as_ref().is_some_and(|given| is_all(given.get_ref()))
 }
 
 /// The name of an application among paths that are tried.

@@ -21,11 +21,10 @@ use crate::written::Texts;
 impl RouteTable {
     /// Whether it answers requests without a file.
     pub(crate) fn needs_no_root(&self, applications: &[Spanned<ApplicationTable>]) -> bool {
-        // What FastCGI runs is in files, as a rule.
         let responds = self.respond.as_ref().is_some_and(|respond| respond.get_ref().needs_no_root());
         let is_path = |tried: &String| applications::marked(tried).is_none();
         let tries = self.try_files.as_ref().is_some_and(|tried| tried.get_ref().0.iter().any(is_path));
-        responds || self.redirect.is_some() || self.is_proxied(applications) && !tries
+        responds || self.redirect.is_some() || self.is_passed_on(applications) && !tries
     }
 }
 
