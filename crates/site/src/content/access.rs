@@ -334,11 +334,11 @@ impl Guard {
         known: &mut Known,
     ) -> Result<Option<Verdict>, HeadTooLong> {
         let Some(Shown::Basic(encoded)) = shown(access_request.requested.request) else { return Ok(None) };
-        let tag = tag(&self.key, encoded);
-        if self.users.is_empty() || self.known(&tag, (access_request.site, access_request.now), known).is_some() {
+        if self.users.is_empty() {
             return Ok(None);
         }
-        self.verify(&Rules::of_users(&self.users_rule), access_request, tag, encoded).map(Some)
+        let rules = Rules::of_users(&self.users_rule);
+        self.user_of(&rules, access_request, encoded, known).map(ControlFlow::break_value)
     }
 
     /// Decides about a request by which a client signs in with a password.
@@ -379,22 +379,34 @@ impl Guard {
             Some(Shown::Basic(_)) if rules.iter().any(|rule| rule.users.is_empty()) => {
                 return self.unauthorized(rules, access_request);
             }
-            Some(Shown::Basic(encoded)) => {
-                let of = (access_request.site, access_request.now);
-                let from = self.tag_from(access_request.network(), encoded);
-                match self.known(&from, of, known, |held| &held.met) {
-                    Some(user) => Identity::User(user),
-                    None => match self.verify(rules, access_request, from, encoded)? {
-                        ControlFlow::Continue(user) => Identity::User(self.name(user)),
-                        ControlFlow::Break(verdict) => return Ok(verdict),
-                    },
-                }
-            }
+            Some(Shown::Basic(encoded)) => match self.user_of(rules, access_request, encoded, known)? {
+                ControlFlow::Continue(user) => Identity::User(user),
+                ControlFlow::Break(verdict) => return Ok(verdict),
+            },
         };
         match rules.iter().all(|rule| identity.is_named_by(rule)) {
             true => Ok(Verdict::Passes),
             false => access_request.forbidden("The credentials of this request give no access here."),
         }
+    }
+
+    /// The user whose name and password a request shows, or what is to be answered or found out first.
+    fn user_of(
+        self: &Arc<Guard>,
+        rules: &Rules<'_>,
+        access_request: &AccessRequest<'_>,
+        encoded: &[u8],
+        known: &mut Known,
+    ) -> Result<ControlFlow<Verdict, &str>, HeadTooLong> {
+        let of = (access_request.site, access_request.now);
+        let from = self.tag_from(access_request.network(), encoded);
+        if let Some(user) = self.known(&from, of, known, |held| &held.met) {
+            return Ok(ControlFlow::Continue(user));
+        }
+        Ok(match self.verify(rules, access_request, from, encoded)? {
+            ControlFlow::Continue(user) => ControlFlow::Continue(self.name(user)),
+            ControlFlow::Break(verdict) => ControlFlow::Break(verdict),
+        })
     }
 
     /// The identity of a request that was let in on the site of this number: as its credentials say, and as was
