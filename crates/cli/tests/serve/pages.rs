@@ -471,4 +471,19 @@ fn a_file_is_not_sent_for_another_path_where_a_route_answers_otherwise(engine: E
         }
     }
     server.finish();
+    // Each of them alone: nothing is looked at that a site has none of.
+    for route in [
+        "match = \"/in/*\"\nrespond = 403",
+        "match = \"/in/*\"\nrewrite = \"/.denied\"",
+        "match = { path = \"/in/*\", header = { Cookie = false } }\nredirect = { to = \"/login\", status = 302 }",
+        "match = { path = \"/in/*\", client = [\"127.0.0.0/8\"] }\nrewrite = \"/other.txt\"",
+    ] {
+        let config = format!(
+            "[[site]]\nroot = \"site\"\n[[site.route]]\n{route}\n[[site.route]]\nmatch = \"/to/*\"\ntry = [\"/in/$1\"]\n"
+        );
+        let server = Launch::new(engine).config(&config).file("in/a.txt", "the file").start();
+        let answer = server.connect().get("/to/a.txt").unwrap();
+        assert!(answer.status >= 400 && answer.content != b"the file", "{route}: {}", answer.status);
+        server.finish();
+    }
 }

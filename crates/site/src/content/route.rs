@@ -40,7 +40,7 @@ use self::additions::{FixedAnswer, fixed};
 use self::clearance::{CLEARED, keep_for_one};
 use self::cors::shared_with;
 use self::services::steps;
-use self::withheld::withholds;
+use self::withheld::may_withhold;
 use crate::content::action::Action;
 use crate::content::answers::{Errors, Extras};
 use crate::content::page_file::PageFiles;
@@ -175,7 +175,7 @@ impl Routes {
         let files = Arc::new(files);
         let fields_of_site = base(site);
         let mut base = Rules { headers: fields_of_site.clone(), ..Rules::default() };
-        let withholds = site.routes.iter().any(|route| withholds(&merge([(0, route)])));
+        let withholds = site.routes.iter().any(may_withhold);
         let keeps_out = site.access.keeps_out() || site.routes.iter().any(|route| route.access.keeps_out());
         keep_private(&mut base, &site.access);
         let fields = |status| headers::fields(&base.headers, status);

@@ -50,7 +50,12 @@ fn leads_nowhere(template: &Template) -> bool {
     path::is_hidden(template.text().as_bytes())
 }
 
+/// Whether a file may be withheld at a path of this route. Where no route of a site does that, none is looked at.
+pub(super) fn may_withhold(route: &RouteSettings) -> bool {
+    withholds(&merge([(0, route)])) || leads_some_away(route)
+}
+
 /// Whether no file is sent where `rules` apply, whatever there is.
-pub(super) fn withholds(rules: &Rules) -> bool {
+fn withholds(rules: &Rules) -> bool {
     rules.respond.is_some() || rules.rewrite.as_ref().is_some_and(|(template, _)| leads_nowhere(template))
 }
