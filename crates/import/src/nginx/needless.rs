@@ -96,6 +96,9 @@ pub(super) fn why(directive: &Directive) -> Option<&'static str> {
         "proxy_send_timeout" | "fastcgi_send_timeout" | "uwsgi_send_timeout" | "scgi_send_timeout" => {
             "the time for reading is for both"
         }
+        "fastcgi_param" | "uwsgi_param" | "scgi_param" if first == "HTTPS" && directive.argument(1) == "on" => {
+            "an application is told so over TLS, and where a trusted proxy says so (`trusted_proxies`)"
+        }
         "fastcgi_param" if is_usual(directive) => "it is told so by itself",
         "uwsgi_param" | "scgi_param" if is_usual_of_application(directive) => "it is told so by itself",
         "uwsgi_modifier1" | "uwsgi_modifier2" if first == "0" => "it is told so by itself",
@@ -119,7 +122,8 @@ fn is_usual_of_application(directive: &Directive) -> bool {
         ("SCRIPT_NAME", value) => value.is_empty(),
         ("PATH_INFO", value) => matches!(value, "$document_uri" | "$uri"),
         ("UWSGI_SCHEME", value) => value == "$scheme",
-        ("SCRIPT_FILENAME" | "PATH_TRANSLATED", _) => false,
+        // No file is run, and none is named.
+        ("SCRIPT_FILENAME" | "PATH_TRANSLATED" | "DOCUMENT_ROOT" | "DOCUMENT_URI", _) => false,
         _ => is_usual(directive),
     }
 }
@@ -134,7 +138,7 @@ fn is_usual(directive: &Directive) -> bool {
         ),
         "DOCUMENT_ROOT" => matches!(value, "$document_root" | "$realpath_root"),
         "PATH_INFO" | "PATH_TRANSLATED" => value.contains("path_info"),
-        "HTTPS" => matches!(value, "$https" | "on"),
+        "HTTPS" => value == "$https",
         "HTTP_PROXY" => value.is_empty(),
         "SERVER_NAME" => matches!(value, "$server_name" | "$host" | "$http_host"),
         "QUERY_STRING" | "REQUEST_METHOD" | "CONTENT_TYPE" | "CONTENT_LENGTH" | "SCRIPT_NAME" | "REQUEST_URI"

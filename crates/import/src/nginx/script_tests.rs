@@ -132,6 +132,22 @@ fn the_index_files_of_a_folder_that_is_tried_are_looked_for() {
 }
 
 #[test]
+fn an_application_is_not_said_to_be_told_what_it_is_not() {
+    let notes = |inner: &str| {
+        let imported = nginx(&format!("server {{ root /www; location / {{ {inner} }} }}"), FILES).unwrap();
+        (imported.lost, imported.needless)
+    };
+    let says = |notes: &[Note], words: &str| notes.iter().any(|note| note.words.contains(words));
+    let (lost, _) = notes("uwsgi_pass a:1; uwsgi_param DOCUMENT_ROOT $document_root;");
+    assert!(says(&lost, "DOCUMENT_ROOT"), "{lost:?}");
+    let (lost, needless) =
+        notes("fastcgi_pass a:1; fastcgi_param DOCUMENT_ROOT $document_root; fastcgi_param HTTPS on;");
+    assert!(!says(&lost, "DOCUMENT_ROOT") && says(&needless, "where a trusted proxy says so"), "{lost:?} {needless:?}");
+    let (lost, _) = notes("proxy_pass http://a; proxy_set_header X-Forwarded-Host $server_name;");
+    assert!(says(&lost, "X-Forwarded-Host"), "{lost:?}");
+}
+
+#[test]
 fn a_script_that_is_not_there_needs_no_refusal() {
     let text = text_of(
         "index index.php; location ~ [^/]\\.php(/|$) { if (!-f $document_root$fastcgi_script_name) { return 404; } \
