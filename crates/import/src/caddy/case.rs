@@ -72,7 +72,7 @@ fn alternatives(regexes: impl Iterator<Item = String>) -> String {
 
 /// An expression for a whole path.
 fn whole(regex: &str) -> String {
-    let start = if regex.starts_with(ANYTHING) { &regex[ANYTHING.len()..] } else { &format!("^{regex}") };
+    let start = regex.strip_prefix(ANYTHING).map_or_else(|| format!("^{regex}"), str::to_owned);
     start.strip_suffix(ANYTHING).map_or_else(|| format!("{start}$"), str::to_owned)
 }
 
