@@ -140,6 +140,10 @@ pub(super) const THINGS: &[Thing] = &[
     thing("/R/behind/.well-known/x", ByItsPath, Runs, true),
     thing("/R/behind/file.txt", ByItsPath, File, true),
     thing("/behind-R/secret.txt", ByAnother, File, false),
+    // As an application with a name.
+    thing("/R/named/x", ByItsPath, Runs, true),
+    thing("/R/last/x", ByItsPath, Runs, true),
+    thing("/R/last/file.txt", ByItsPath, File, true),
     // As a fixed answer, and as the file of one.
     thing("/R/fixed", ByItsPath, Runs, true),
     thing("/fixed-R", ByAnother, File, false),
@@ -193,6 +197,7 @@ pub(super) fn config(rules: &[Rule], site_lines: &str, service: SocketAddr, appl
          {site_lines}{maintenance}rule_files = true\nbrowse = true\nindex = [\"index.html\", \"index.cgi\"]\n\
          users = {{ ada = \"{SESAME}\", bob = \"{OTHER}\" }}\n\
          tokens = {{ ci = \"sha256:f39dac6cbaba535e2c207cd0cd8f154974223c848f727f98b3564cea569b41cf\" }}\n\
+         [[site.application]]\nname = \"app\"\nproxy = \"http://{application}\"\n\
          [[site.route]]\nmatch = \"/*\"\nsearch = true\ncgi = {{ extensions = [\"cgi\"] }}\n"
     );
     for rule in rules {
@@ -205,6 +210,8 @@ pub(super) fn config(rules: &[Rule], site_lines: &str, service: SocketAddr, appl
              [[site.route]]\nmatch = \"/{r}/kept/*\"\nproxy = \"http://{application}\"\ncache = {{ fresh_s = 600 }}\n\
              [[site.route]]\nmatch = \"/{r}/behind/*\"\ntry = [\"$path\"]\nproxy = \"http://{application}\"\n\
              [[site.route]]\nmatch = \"/behind-{r}/*\"\ntry = [\"/{r}/$1\"]\nproxy = \"http://{application}\"\n\
+             [[site.route]]\nmatch = \"/{r}/named/*\"\napplication = \"app\"\n\
+             [[site.route]]\nmatch = \"/{r}/last/*\"\ntry = [\"$path\", \"@app\"]\n\
              [[site.route]]\nmatch = \"/{r}/page.html\"\nstructured = true\n\
              [[site.route]]\nmatch = \"/sections-{r}/*\"\nrewrite = \"/{r}/$1\"\nstructured = true\n\
              [[site.route]]\nmatch = \"/including-{r}.html\"\nfilters = [\"include\"]\n\
@@ -243,6 +250,7 @@ pub(super) fn plant(launch: Launch, rules: &[Rule]) -> Launch {
             "R/packed.txt",
             "R/in/index.html",
             "R/behind/file.txt",
+            "R/last/file.txt",
             "x-R.txt",
             "x-R.html",
             "fx-R/index.html",
