@@ -148,6 +148,15 @@ fn an_application_is_not_said_to_be_told_what_it_is_not() {
 }
 
 #[test]
+fn a_block_may_begin_without_a_space() {
+    for condition in ["if ($http_x = 'yes'){", "if ($http_x = yes){", "if ($http_x = \"yes\"){"] {
+        let text = text_of(&format!("{condition} return 403; }} location /{{ add_header X-A \"${{b}}c\"; }}"));
+        assert!(text.contains("header = { \"x\" = \"yes\" }") && text.contains("403"), "{condition}: {text}");
+    }
+    assert!(text_of("location ~ ^/[0-9]{2,3}x{ return 403; }").contains("[0-9]{2,3}x"));
+}
+
+#[test]
 fn a_script_that_is_not_there_needs_no_refusal() {
     let text = text_of(
         "index index.php; location ~ [^/]\\.php(/|$) { if (!-f $document_root$fastcgi_script_name) { return 404; } \

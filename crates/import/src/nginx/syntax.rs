@@ -133,8 +133,11 @@ impl Words<'_> {
         }
         let mut end = start;
         while let Some((at, character)) = self.characters.peek().copied() {
-            // A brace within a word belongs to a regular expression or a variable.
-            let is_repetition = character == '{' && at > start && !self.text[..at].ends_with(char::is_whitespace);
+            // A brace within a word is one of a variable (`${a}`), or of a repetition (`{2,3}`), which nginx wants in
+            // quotes. Any other begins a block, without a space as well.
+            let counts =
+                self.text[at + character.len_utf8()..].starts_with(|next: char| next.is_ascii_digit() || next == ',');
+            let is_repetition = character == '{' && at > start && (self.text[..at].ends_with('$') || counts);
             if character.is_whitespace() || character == ';' || character == '{' && !is_repetition {
                 break;
             }
