@@ -1,5 +1,5 @@
-//! Servers at port 80 that lead to the same with TLS, and answer something beside that: here the site with TLS stands in
-//! their place, and port 80 leads to it.
+//! Servers at port 80 that lead to the same with TLS, and answer something beside that: here the site with TLS stands
+//! in their place, and port 80 leads to it.
 //!
 //! Owns: what the site with TLS is given of them, which is what an authority asks for before it issues a certificate
 //! (RFC 8555 section 8.3: it follows redirects to port 443), and words for all else. Pure.

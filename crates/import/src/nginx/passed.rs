@@ -1,8 +1,8 @@
-//! What nginx does by itself, or is told in another way, about the beginning of paths that an application is asked for.
+//! The beginning of paths that an application is asked for, where nginx does something by itself or says it otherwise.
 //!
 //! Owns: the directives that are put in the place of a `rewrite` that takes the beginning away, and beside a location
-//! that ends with a slash, to which nginx leads whoever leaves the slash out. Guarantees: what cannot be said so is left
-//! as it was.
+//! that ends with a slash, to which nginx leads whoever leaves the slash out. Guarantees: what cannot be said so is
+//! left as it was.
 
 use lamna_config::route::is_plain_path;
 

@@ -18,9 +18,9 @@
 pub mod authorization;
 #[cfg(test)]
 mod authorization_checks;
+mod remembered;
 mod verify;
 
-use std::collections::HashMap;
 use std::fmt;
 use std::net::IpAddr;
 use std::ops::ControlFlow;
@@ -37,6 +37,7 @@ use lamna_proto::time::Instant;
 use ring::{digest, hmac, rand};
 
 use self::authorization::Shown;
+use self::remembered::{Remembered, Verified};
 use super::action::Action;
 use super::answers::{self, Extras};
 use super::route::Effective;
@@ -46,13 +47,6 @@ type Tag = [u8; 32];
 
 /// A network of clients: a /32 of IPv4 or a /64 of IPv6.
 pub type Network = (bool, u64);
-
-/// A verified user, by number, and until when the verification is remembered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Verified {
-    user: u16,
-    until: Instant,
-}
 
 /// How long a password is not verified again.
 const REMEMBERED_MS: u32 = 10 * 60 * 1000;
@@ -93,33 +87,6 @@ struct Held {
 impl Default for Held {
     fn default() -> Held {
         Held { verified: Remembered::new(REMEMBERED_MAX), met: Remembered::new(MET_MAX), under_way: Vec::new() }
-    }
-}
-
-/// Verified users, a bounded number of them.
-struct Remembered {
-    users: HashMap<Tag, Verified>,
-    most: usize,
-}
-
-impl Remembered {
-    fn new(most: usize) -> Remembered {
-        Remembered { users: HashMap::new(), most }
-    }
-
-    fn find(&self, tag: &Tag, now: Instant) -> Option<Verified> {
-        self.users.get(tag).copied().filter(|verified| now < verified.until)
-    }
-
-    fn add(&mut self, tag: Tag, verified: Verified, now: Instant) {
-        if self.users.len() >= self.most {
-            self.users.retain(|_, one| now < one.until);
-        }
-        if self.users.len() >= self.most {
-            let oldest = self.users.iter().min_by_key(|(_, one)| one.until).map(|(tag, _)| *tag);
-            oldest.map(|tag| self.users.remove(&tag));
-        }
-        self.users.insert(tag, verified);
     }
 }
 
@@ -681,31 +648,5 @@ fn network_of(client: IpAddr) -> Network {
     match client.to_canonical() {
         IpAddr::V4(address) => (false, u64::from(address.to_bits())),
         IpAddr::V6(address) => (true, (address.to_bits() >> 64) as u64), // The upper half.
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn guard() -> Guard {
-        Guard::new(&Accounts::default())
-    }
-
-    #[test]
-    fn what_is_remembered_is_bounded_in_number_and_time() {
-        let guard = guard();
-        let tag = |number: usize| {
-            let mut tag = [0; 32];
-            tag[..8].copy_from_slice(&number.to_ne_bytes());
-            tag
-        };
-        for number in 0..REMEMBERED_MAX + 10 {
-            guard.remember((tag(number), tag(number)), 0, Instant::from_ms(number as u64));
-        }
-        assert_eq!(guard.held().verified.users.len(), REMEMBERED_MAX);
-        assert!(guard.verified(&tag(REMEMBERED_MAX + 9), Instant::from_ms(2000)).is_some());
-        assert!(guard.verified(&tag(0), Instant::from_ms(2000)).is_none());
-        assert!(guard.verified(&tag(REMEMBERED_MAX), Instant::from_ms(2000 + u64::from(REMEMBERED_MS))).is_none());
     }
 }
