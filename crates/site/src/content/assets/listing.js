@@ -18,6 +18,6 @@ else if(event.key==="/"&&!typing){box.focus();box.select()}
 else if(event.key==="Backspace"&&!typing){const up=one("a[rel=up]");if(!up)return;up.click()}
 else return;
 event.preventDefault()});
-document.addEventListener("toggle",({target})=>{if(target.tagName!=="DETAILS"||!target.open)return;const input=target.querySelector("input");input?.focus();input?.setSelectionRange(0,input.value.lastIndexOf(".")>0?input.value.lastIndexOf("."):input.value.length)},true);
+document.addEventListener("toggle",({target})=>{if(target.tagName!=="DETAILS"||!target.open)return;for(const other of document.querySelectorAll("details[open]"))if(other!==target)other.open=false;const later=target.querySelector("noscript");if(later)later.outerHTML=later.textContent;const input=target.querySelector("input");input?.focus();input?.setSelectionRange(0,input.value.lastIndexOf(".")>0?input.value.lastIndexOf("."):input.value.length)},true);
 document.addEventListener("click",({target})=>{const menu=one("details[open]");if(menu&&!menu.contains(target))menu.open=false});
 document.addEventListener("submit",event=>{const name=event.submitter?.closest("tr")?.querySelector("bdi").textContent;if(event.submitter?.matches(".bad")&&!confirm("Delete "+name+"?"))event.preventDefault()});

@@ -64,7 +64,7 @@ const PARENT: &str = "<tbody id=\"up\"><tr><td><a href=\"../\" class=\"d\" rel=\
 const UPLOAD_FORM: &str = "<form class=\"upload\" method=\"post\" enctype=\"multipart/form-data\">\
     <label class=\"button\">Upload files <input type=\"file\" name=\"file\" multiple required></label><button>Upload</button></form>\n";
 
-const MKDIR_FORM: &str = "<details name=\"menu\"><summary>New folder</summary><form method=\"post\" action=\"?mkdir\">\
+const MKDIR_FORM: &str = "<details><summary>New folder</summary><form method=\"post\" action=\"?mkdir\">\
     <input name=\"name\" aria-label=\"Name of the new folder\" maxlength=\"255\" autocomplete=\"off\" required>\
     <button>Create</button></form></details>\n";
 
@@ -201,17 +201,23 @@ fn push_row(page: &mut String, item: &Item, listing: &Listing<'_>, tiles: bool) 
     push_formatted(page, format_args!("<td><time datetime=\"{modified}\">{day} {minute}</time></td>"));
     if changes.delete {
         let is_moved = changes.upload && (changes.mkdir || item.kind == Kind::File);
-        push_menu(page, item, is_moved);
+        push_menu(page, item, is_moved, listing.entries.len() > FORMS_MAX);
     }
     page.push_str("</tr>\n");
 }
 
+/// Menus whose forms are in the page. In a longer one the script makes each when it is opened: 10,000 forms with a
+/// field took Chromium more than 30 s.
+const FORMS_MAX: usize = 1000;
+
 /// The changes of an entry, out of the way: the form of its menu moves it, or deletes it.
-fn push_menu(page: &mut String, item: &Item, is_moved: bool) {
+fn push_menu(page: &mut String, item: &Item, is_moved: bool, is_made_later: bool) {
     let name = String::from_utf8_lossy(&item.name);
-    page.push_str("<td><details name=\"menu\"><summary aria-label=\"Change ");
+    page.push_str("<td><details><summary aria-label=\"Change ");
     push_html(page, &name);
-    page.push_str("\">⋯</summary><form method=\"post\" action=\"");
+    page.push_str("\">⋯</summary>");
+    page.push_str(if is_made_later { "<noscript>" } else { "" });
+    page.push_str("<form method=\"post\" action=\"");
     push_link(page, item);
     if is_moved {
         page.push_str(
@@ -220,10 +226,11 @@ fn push_menu(page: &mut String, item: &Item, is_moved: bool) {
         push_html(page, &name);
         page.push_str("\"><button>Rename or move</button><button class=\"bad\" formnovalidate formaction=\"");
         push_link(page, item);
-        page.push_str("?delete\">Delete</button></form></details></td>");
+        page.push_str("?delete\">Delete</button></form>");
     } else {
-        page.push_str("?delete\"><button class=\"bad\">Delete</button></form></details></td>");
+        page.push_str("?delete\"><button class=\"bad\">Delete</button></form>");
     }
+    page.push_str(if is_made_later { "</noscript></details></td>" } else { "</details></td>" });
 }
 
 /// Fetched when it comes into view, so that a folder of many pictures does not have all of them made.
@@ -468,6 +475,15 @@ mod tests {
         let form = "<form method=\"post\" action=\"./a%20b?move\"><input name=\"to\" aria-label=\"New name or path\" \
                     autocomplete=\"off\" required value=\"a b\"><button>Rename or move</button>";
         assert!(page(true).contains(form));
+    }
+
+    #[test]
+    fn the_forms_of_a_long_page_are_made_when_they_are_wanted() {
+        let forms = |count: usize| {
+            let page = page("/", (0..count).map(|_| file(b"x", 1, 0)).collect(), "");
+            (page.matches("<noscript><form").count(), page.matches("</form></noscript>").count())
+        };
+        assert_eq!((forms(FORMS_MAX), forms(FORMS_MAX + 1)), ((0, 0), (FORMS_MAX + 1, FORMS_MAX + 1)));
     }
 
     #[test]
