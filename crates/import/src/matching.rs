@@ -37,11 +37,24 @@ pub(crate) struct Unsaid {
     pub(crate) why: String,
     /// Whether it is about the request or its client, rather than about the state of the server or a rate.
     pub(crate) is_of_request: bool,
+    /// A test that fits only where this would; `None` if there is none.
+    pub(crate) at_least: Option<Box<Test>>,
+    /// A test that fits wherever this would; `None`: any request may.
+    pub(crate) at_most: Option<Box<Test>>,
 }
 
 impl Unsaid {
     pub(crate) fn of_request(why: impl Into<String>) -> Unsaid {
-        Unsaid { why: why.into(), is_of_request: true }
+        Unsaid { why: why.into(), is_of_request: true, at_least: None, at_most: None }
+    }
+
+    /// Something of the state of the server, or of a rate.
+    pub(crate) fn of_state(why: impl Into<String>) -> Unsaid {
+        Unsaid { is_of_request: false, ..Unsaid::of_request(why) }
+    }
+
+    pub(crate) fn between(why: impl Into<String>, at_least: Option<Test>, at_most: Option<Test>) -> Unsaid {
+        Unsaid { at_least: at_least.map(Box::new), at_most: at_most.map(Box::new), ..Unsaid::of_request(why) }
     }
 }
 
@@ -385,11 +398,27 @@ pub(crate) fn wider(literals: &[Literal]) -> Option<String> {
     let mut asks = Asks::default();
     for (test, is_not) in literals {
         let before = asks.clone();
-        if asks.add(test, *is_not).is_err() {
+        let bound = match test {
+            Test::Unsaid(unsaid) => if *is_not { &unsaid.at_least } else { &unsaid.at_most }.as_deref(),
+            test => Some(test),
+        };
+        if bound.is_none_or(|bound| asks.add(bound, *is_not).is_err()) {
             asks = before;
         }
     }
     asks.to_toml().unwrap_or_else(|_| Some(quoted("*")))
+}
+
+/// The `match` for some of these requests and for no others, where something cannot be said. None if there is none.
+pub(crate) fn narrower(literals: &[Literal]) -> Option<String> {
+    let bound = |(test, is_not): &Literal| match test {
+        Test::Unsaid(unsaid) => {
+            let bound = if *is_not { &unsaid.at_most } else { &unsaid.at_least };
+            bound.as_ref().map(|bound| ((**bound).clone(), *is_not))
+        }
+        test => Some((test.clone(), *is_not)),
+    };
+    said(&literals.iter().map(bound).collect::<Option<Vec<_>>>()?).ok().flatten()
 }
 
 /// Whether a word is a network.

@@ -122,8 +122,9 @@ pub(super) fn of_file(text: &str, pattern: &str) -> Option<bool> {
 
 fn literal(text: &str, pattern: &str, is_any_case: bool, use_of: Use) -> Literal {
     let (is_not, pattern) = pattern.strip_prefix('!').map_or((false, pattern), |pattern| (true, pattern));
-    let unsaid = |why: String| (Test::Unsaid(Unsaid { why, is_of_request: true }), false);
-    let soft = |why: String| (Test::Unsaid(Unsaid { why, is_of_request: use_of != Use::Leads }), false);
+    let unsaid = |why: String| (Test::Unsaid(Unsaid::of_request(why)), false);
+    let soft =
+        |why: String| (Test::Unsaid(Unsaid { is_of_request: use_of != Use::Leads, ..Unsaid::of_request(why) }), false);
     let name = text.strip_prefix("%{").and_then(|rest| rest.strip_suffix('}')).unwrap_or("");
     let bare = pattern.trim_start_matches('^').trim_end_matches('$').trim_start_matches('=').trim_matches('"');
     let is_exact = pattern.starts_with('=') || pattern.starts_with('^') && pattern.ends_with('$');

@@ -6,6 +6,10 @@
 //! condition cannot be said never lets more through.
 
 mod acl;
+mod element;
+mod fetch;
+#[cfg(test)]
+mod fetch_tests;
 pub(crate) mod fields;
 mod listen;
 mod map;

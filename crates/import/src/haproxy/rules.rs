@@ -97,9 +97,7 @@ pub(super) fn of_front(
         true
     });
     for line in section.all("monitor-uri") {
-        let path = Test::Path(vec![PathTest::new(Kind::Exact, line.word(1), false)]);
-        let conjunction = Conjunction { literals: vec![(path, false)], users: Vec::new() };
-        rules.emit(line, &conjunction, vec![("respond", "200".into())], false, draft);
+        rules.monitor(section, line, &acls, files, draft);
     }
     let always = Conjunction::default();
     rules.answers(&own, &always, site, draft);
@@ -551,13 +549,32 @@ impl Rules<'_> {
                 draft.lose(line.line, format!("`{}`: {}", line.text(), why.why));
             }
             Err(why) => {
-                let Some(wider) = matching::wider(&literals) else { return };
+                let wider = matching::wider(&literals);
+                let what = match (&wider, restricts) {
+                    (None, _) => "it is for no request".to_owned(),
+                    (Some(wider), true) => format!("it is for more requests, for {wider}"),
+                    (Some(wider), false) => format!("{DENIED_WORDS}, for {wider}"),
+                };
+                draft.lose(line.line, format!("`{}`: {}; {what}", line.text(), why.why));
+                if let (false, Some(narrower)) = (restricts, matching::narrower(&literals)) {
+                    self.push(line.line, narrower, keys.clone());
+                }
                 let keys = if restricts { keys } else { vec![("respond", "404".to_owned())] };
-                let what = if restricts { "it is for more requests" } else { DENIED_WORDS };
-                draft.lose(line.line, format!("`{}`: {}; {what}, for {wider}", line.text(), why.why));
-                self.push(line.line, wider, keys);
+                wider.into_iter().for_each(|wider| self.push(line.line, wider, keys.clone()));
             }
         }
+    }
+
+    /// The answer to who asks whether the server is well; another one comes first where it fails.
+    fn monitor(&mut self, section: &Section<'_>, line: &Line, acls: &Acls, files: Files<'_>, draft: &mut Draft) {
+        let path = Test::Path(vec![PathTest::new(Kind::Exact, line.word(1), false)]);
+        let asked = Conjunction { literals: vec![(path, false)], users: Vec::new() };
+        for fail in section.all("monitor fail") {
+            for condition in acls.condition(&fail.words[fail.words.len().min(2)..], files.read) {
+                self.emit(fail, &asked.and(&condition), vec![("respond", "503".into())], true, draft);
+            }
+        }
+        self.emit(line, &asked, vec![("respond", "200".into())], false, draft);
     }
 
     /// Routes for what answers, refuses or asks for a password, within `around`.

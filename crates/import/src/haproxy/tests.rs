@@ -15,7 +15,7 @@ fn imported(text: &str) -> String {
 }
 
 /// A frontend with these lines, and backends `app`, `api` and `static`.
-fn front(lines: &str) -> String {
+pub(super) fn front(lines: &str) -> String {
     imported(&format!(
         "defaults\n mode http\nfrontend web\n bind :80\n{lines}\n default_backend app\nbackend app\n server a 127.0.0.1:3000\n\
          backend api\n server a 127.0.0.1:3001\nbackend static\n server a 127.0.0.1:3002\n"
@@ -23,7 +23,7 @@ fn front(lines: &str) -> String {
 }
 
 /// The place that answers a request, or the status, or where it is led.
-fn answer(text: &str, asked: Asked<'_>, host: &str) -> String {
+pub(super) fn answer(text: &str, asked: Asked<'_>, host: &str) -> String {
     asked.place(text, host)
 }
 
