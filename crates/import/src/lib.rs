@@ -127,6 +127,8 @@ struct Draft {
     entries: BTreeMap<String, listen::Entry>,
     /// The ports that Caddy takes for those of HTTP and of HTTPS, if it is told to take others.
     ports: caddy::Ports,
+    /// The order of Caddy's directives.
+    order: caddy::Order,
     log: Option<String>,
     /// Further keys before the first table, and values as they are written.
     keys: Vec<(&'static str, String)>,

@@ -9,20 +9,17 @@ use super::syntax::Line;
 use super::{DENIED_PRIORITY, Draft, Route, Site, denied, is_program};
 use crate::respond as fixed_answer;
 
-/// Answers what fits `matcher`. Where that is everything, it `comes_last`: blocks of which one is taken come before it.
-pub(super) fn respond(
-    line: &Line,
-    words: &[String],
-    matcher: &Matcher,
-    comes_last: bool,
-    site: &mut Site,
-    draft: &mut Draft,
-) {
-    let mut answer = denied().to_vec();
+/// Answers what fits `matcher`. An error for some comes before all else; all other answers have their place in Caddy's
+/// order.
+pub(super) fn respond(line: &Line, words: &[String], matcher: &Matcher, site: &mut Site, draft: &mut Draft) {
+    let (mut answer, mut is_error) = (denied().to_vec(), true);
     match fixed(line, words) {
         _ if matches!(words, [status] if status == "404") => {}
         // What cannot be said for some is not answered for more.
         Some(value) if matcher.to_toml().is_ok_and(|exact| exact == matcher.to_wider_toml()) => {
+            is_error = fixed_answer::is_error(&value)
+                || value.starts_with("{ status = 4")
+                || value.starts_with("{ status = 5");
             answer = vec![("respond", value)];
         }
         _ => draft.lose(line.line, format!("`{}`: it is answered with 404, and with no text of its own", line.text())),
@@ -30,18 +27,10 @@ pub(super) fn respond(
     if let Some(words) = words.first().filter(|word| line.word(0) == "error" && !is_status(word)) {
         draft.need_not(line.line, format!("`{words}` of `{}`: the words of an error are not sent", line.text()));
     }
-    // Blocks of which one is taken come before it, unless it stands in an order of its own.
-    match matcher.is_any() && comes_last {
-        true => {
-            let keys = [("match", quoted("*"))].into_iter().chain(answer).collect();
-            site.routes.push(Route { line: line.line, keys });
-        }
-        false => {
-            let mut keys = vec![("match", matcher.to_wider_toml()), ("priority", DENIED_PRIORITY.to_owned())];
-            keys.extend(answer);
-            site.routes.push(Route { line: line.line, keys });
-        }
-    }
+    let comes_first = is_error && !matcher.is_any();
+    let first = comes_first.then(|| ("priority", DENIED_PRIORITY.to_owned()));
+    let keys = [("match", matcher.to_wider_toml())].into_iter().chain(first).chain(answer).collect();
+    site.routes.push(Route { line: line.line, keys });
 }
 
 fn is_status(word: &str) -> bool {

@@ -11,7 +11,7 @@ use super::matcher::Matcher;
 use super::syntax::Line;
 use super::{fields, values};
 use crate::told::is_believed;
-use crate::{Draft, list};
+use crate::{Draft, is_program, list};
 
 /// Whether a word is the name of a field, written out.
 fn is_token(word: &str) -> bool {
@@ -62,6 +62,15 @@ pub(super) fn value(
                 draft.request_fields.extend(found.map(|one| one.for_paths_of(matcher)));
             }
             ("header_down", _) if inner.words.len() > 1 => {}
+            ("handle_response", _) if replaces_answers(inner, line.block.as_deref().unwrap_or_default()) => {
+                return Err(format!("`{}`: answers of an application are not looked at", inner.text()));
+            }
+            ("rewrite", _) if is_http => {
+                return Err(format!(
+                    "`{}`: an application is asked for the path that the client asks for",
+                    inner.text()
+                ));
+            }
             // What `php_fastcgi` says of files is so here.
             ("root" | "split" | "index" | "try_files", _) if !is_http => {
                 draft.lose(inner.line, format!("`{}`: it is as `php_fastcgi` has it without", inner.text()));
@@ -79,6 +88,23 @@ pub(super) fn value(
     keys.insert(0, format!("to = {to}"));
     let value = if is_plain { to } else { format!("{{ {} }}", keys.join(", ")) };
     Ok((if is_http { "proxy" } else { "fastcgi" }, value))
+}
+
+/// Whether something else may stand in the place of an answer of an application than a page for its errors: `inner`
+/// stands in a block with `all`.
+pub(super) fn replaces_answers(inner: &Line, all: &[Line]) -> bool {
+    const KEEPS: [&str; 6] = ["header", "copy_response", "copy_response_headers", "encode", "vars", "log_append"];
+    const SENDS_PAGE: [&str; 4] = ["root", "rewrite", "try_files", "file_server"];
+    let is_error = |status: &String| status.len() == 3 && status.starts_with(['4', '5']);
+    let asks_error = |line: &Line| {
+        line.word(0) == inner.word(1) && line.word(1) == "status" && line.words.iter().skip(2).all(is_error)
+    };
+    let is_for_errors = inner.word(1).starts_with('@') && all.iter().any(asks_error);
+    let is_page = |one: &Line| {
+        is_for_errors && SENDS_PAGE.contains(&one.word(0)) && !one.words.iter().any(|word| is_program(word))
+    };
+    let is_kept = |one: &Line| KEEPS.contains(&one.word(0)) || is_page(one);
+    inner.word(0) == "handle_response" && !inner.block.iter().flatten().all(is_kept)
 }
 
 /// The values of `headers` for what `header_down` says of the answers of an application.

@@ -39,6 +39,12 @@ fn block(line: &Line, matcher: Matcher, place: &Place<'_>, site: &mut Site, draf
     }
 }
 
+/// The route by which the beginning of paths is taken away. It stands behind all that may answer before.
+pub(super) fn strips(line: &Line, matches: String) -> Route {
+    // What stands behind the prefix is what `$1` stands for.
+    Route { line: line.line, keys: vec![("match", matches), ("rewrite", quoted("/$1"))] }
+}
+
 /// Whether a `rewrite` puts the beginning of all paths of `matcher` before what is left of them.
 fn puts_back(line: &Line, matcher: &Matcher) -> bool {
     let Some(bare) = matcher.prefix().and_then(|prefix| prefix.strip_suffix('/')) else { return false };
@@ -56,8 +62,10 @@ fn handle_within(line: &Line, matcher: Matcher, place: &Place<'_>, site: &mut Si
     let is_whole = matcher.is_any();
     let (prefix, own_root) = (matcher.prefix().map(str::to_owned), inner.iter().find(|one| one.word(0) == "root"));
     let is_stripped = line.word(0) == "handle_path" && !is_whole && !is_back;
-    let is_ordered = place.is_ordered || line.word(0) == "route";
-    let place = Place { matcher, is_site: place.is_site && is_whole, is_ordered, ..*place };
+    let own_prefix = prefix.as_ref().filter(|_| is_stripped).map(|prefix| prefix.trim_end_matches('/').to_owned());
+    let stripped = own_prefix.or_else(|| place.stripped.clone());
+    let is_ordered = line.word(0) == "route";
+    let place = Place { matcher, stripped, is_site: place.is_site && is_whole, is_ordered, ..*place };
     let lose = |draft: &mut Draft| {
         draft.lose(
             line.line,
@@ -72,8 +80,8 @@ fn handle_within(line: &Line, matcher: Matcher, place: &Place<'_>, site: &mut Si
         }
         (true, Some(prefix), None) if prefix.ends_with('/') => match place.matcher.to_toml() {
             Ok(matches) => {
-                let keys = vec![("match", matches), ("rewrite", quoted("/$1"))];
-                site.routes.push(Route { line: line.line, keys });
+                within(inner, &place, site, draft);
+                return site.routes.push(strips(line, matches));
             }
             Err(_) => {
                 lose(draft);

@@ -118,6 +118,25 @@ impl Matcher {
         Ok(both)
     }
 
+    /// Where the paths that it is asked about have lost a beginning: for the whole paths.
+    ///
+    /// # Errors
+    /// Why it cannot be said.
+    pub(super) fn beneath(&self, prefix: &str) -> Result<Matcher, String> {
+        if self.regex.is_some() {
+            return Err(format!("an expression for paths without `{prefix}` cannot be said"));
+        }
+        let whole = |path: &String| match path.strip_prefix('*') {
+            Some(rest) => format!("{prefix}/**{}", rest.trim_start_matches('*')),
+            None => format!("{prefix}{path}"),
+        };
+        Ok(Matcher { paths: self.paths.iter().map(whole).collect(), ..self.clone() })
+    }
+
+    pub(super) fn paths(&self) -> &[String] {
+        &self.paths
+    }
+
     /// Whether it asks who the client is.
     pub(super) fn asks_who(&self) -> bool {
         self.conditions.iter().any(|one| matches!(&*one.key, "header" | "client" | "not"))
@@ -310,6 +329,14 @@ fn networks(arguments: &[String]) -> Result<Vec<String>, String> {
         }
     }
     if networks.is_empty() { Err("it names no network".to_owned()) } else { Ok(networks) }
+}
+
+impl Unsaid {
+    /// Where the paths that it is asked about have lost a beginning: for the whole paths.
+    pub(super) fn beneath(self, prefix: Option<&str>) -> Unsaid {
+        let Some(prefix) = prefix else { return self };
+        Unsaid { wider: self.wider.beneath(prefix).unwrap_or_default(), ..self }
+    }
 }
 
 impl Matchers {

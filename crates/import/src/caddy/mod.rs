@@ -11,6 +11,9 @@ mod fields;
 mod gateway;
 mod handle;
 mod matcher;
+mod order;
+#[cfg(test)]
+mod order_tests;
 #[cfg(test)]
 mod restraint_tests;
 mod settle;
@@ -33,6 +36,7 @@ use deny::{deny, deny_beyond, deny_changed, deny_keys, is_denied};
 pub(crate) use fields::RequestField;
 use handle::handle;
 use matcher::{Matcher, Matchers, Unsaid};
+pub(crate) use order::Order;
 pub(crate) use settle::{FileServer, Handle};
 use syntax::Line;
 use values::{headers, path, redirect, try_files};
@@ -105,7 +109,8 @@ fn beside_sites(line: &Line, snippets: &mut Snippets, draft: &mut Draft) {
                     ("http_port", port) if port.parse::<u16>().is_ok() => draft.ports.http = port.parse().ok(),
                     ("https_port", port) if port.parse::<u16>().is_ok() => draft.ports.https = port.parse().ok(),
                     ("default_bind", _) => draft.interfaces = Some(addresses_of(&[option], draft)),
-                    ("admin" | "debug" | "order", _) => {
+                    ("order", _) if draft.order.take(&option.words) => {}
+                    ("admin" | "debug", _) => {
                         let why =
                             "how the server is controlled and what it says is told in another way (docs/control.md)";
                         draft.need_not(option.line, format!("`{}`: {why}", option.text()));
@@ -162,7 +167,8 @@ struct Place<'p> {
     matcher: Matcher,
     /// Whether it has a path of its own.
     is_site: bool,
-    depth: usize,
+    /// The beginning of paths that is taken away before matchers are asked.
+    stripped: Option<String>,
     /// Whether answers of applications are compressed.
     encodes: bool,
     /// Whether directives are carried out in the order in which they stand.
@@ -194,7 +200,7 @@ fn site(addresses: &Line, directives: &[Line], snippets: &Snippets, draft: &mut 
         matchers: &Matchers::default(),
         matcher: Matcher::any(),
         is_site: true,
-        depth: 0,
+        stripped: None,
         encodes: false,
         is_ordered: false,
         asks_applications,
@@ -242,6 +248,9 @@ fn finish_routes(directives: &[Line], snippets: &Snippets, site: &mut Site, draf
     settle::list_folders(&file_servers, site, draft);
     settle::refuse_unserved(&file_servers, site);
     settle::hide_source(&file_servers, site);
+    // What said nothing kept a place.
+    site.routes.retain(|route| route.keys.len() > 1);
+    order::settle(site);
     let runs = site.routes.iter().any(|route| route.keys.iter().any(|(key, _)| *key == "fastcgi"));
     for (key, value) in site.keys.iter_mut().filter(|(key, value)| *key == "index" && value.contains(".php") && !runs) {
         draft.lose(site.line, format!("`{key}` of `file_server`, {value}: {PASSED_WORDS}"));
@@ -301,18 +310,31 @@ fn asks_applications(lines: &[Line], snippets: &Snippets, depth: usize) -> bool 
 
 fn within(directives: &[Line], place: &Place<'_>, site: &mut Site, draft: &mut Draft) {
     let mut matchers = place.matchers.clone();
-    for line in directives.iter().filter(|line| line.word(0).starts_with('@')) {
-        matchers.define(line, draft);
+    let directives = order::expanded(directives, place.snippets, 0);
+    let (named, mut directives): (Vec<Line>, Vec<Line>) =
+        directives.into_iter().partition(|line| line.word(0).starts_with('@'));
+    named.iter().for_each(|line| matchers.define(line, draft));
+    if !place.is_ordered {
+        draft.order.sort(&mut directives, &matchers);
     }
     let handles_try = |line: &Line| {
         line.word(0).starts_with("handle") && line.block.iter().flatten().any(|inner| inner.word(0) == "try_files")
     };
-    let encodes = place.encodes || encodes(directives);
-    let place = &Place { matcher: place.matcher.clone(), matchers: &matchers, encodes, ..*place };
+    let encodes = place.encodes || encodes(&directives);
+    let (matcher, stripped) = (place.matcher.clone(), place.stripped.clone());
+    let mut place = Place { matcher, stripped, matchers: &matchers, encodes, ..*place };
     let some_try = directives.iter().any(|line| line.word(0) == "try_files" || handles_try(line));
-    for line in directives.iter().filter(|line| !line.word(0).starts_with('@')) {
-        directive(line, place, &matchers, some_try, site, draft);
+    let mut stripping = None;
+    for line in &directives {
+        match place.matcher.to_toml() {
+            Ok(matches) if line.word(0) == "uri" && is_prefix(&place.matcher, &line.words[1..]) => {
+                place.stripped = place.matcher.prefix().map(|prefix| prefix.trim_end_matches('/').to_owned());
+                stripping = stripping.or(Some(handle::strips(line, matches)));
+            }
+            _ => directive(line, &place, &matchers, some_try, site, draft),
+        }
     }
+    site.routes.extend(stripping);
 }
 
 /// Whether one of these has answers compressed.
@@ -323,13 +345,22 @@ fn encodes(directives: &[Line]) -> bool {
 fn directive(line: &Line, place: &Place<'_>, matchers: &Matchers, some_try: bool, site: &mut Site, draft: &mut Draft) {
     let text = line.text();
     let (own, words) = matchers.of(line);
+    let is_for_all = own.as_ref().is_ok_and(Matcher::is_any);
+    let own = own.map_err(|unsaid| unsaid.beneath(place.stripped.as_deref()));
+    let beneath_place = |own: Matcher| match &place.stripped {
+        None => Ok(own),
+        Some(prefix) => own.beneath(prefix).map_err(|why| {
+            let about = About { asks_who: own.asks_who(), leaves_files: false };
+            Unsaid { why, wider: Matcher::any(), about }
+        }),
+    };
     let within_place = |own: Matcher| {
         place.matcher.and(&own).map_err(|why| {
             let about = About { asks_who: own.asks_who() || place.matcher.asks_who(), leaves_files: false };
             Unsaid { why, wider: if own.is_any() { place.matcher.clone() } else { own }, about }
         })
     };
-    let matcher = match own.and_then(within_place) {
+    let matcher = match own.and_then(beneath_place).and_then(within_place) {
         Ok(matcher) => matcher,
         // What cannot be said for some is not served for more.
         Err(Unsaid { why, wider, about }) if decides(line, about, 0) => {
@@ -367,6 +398,9 @@ fn directive(line: &Line, place: &Place<'_>, matchers: &Matchers, some_try: bool
             let whole = matcher.is_any();
             let lists = file_server(line, words, place, site, draft);
             let matches = if whole { Some(quoted("*")) } else { matcher.to_toml().ok() };
+            // It has its place in the order, also where nothing has to be said of it.
+            let place = matches.clone().filter(|_| !whole).map(|matches| vec![("match", matches)]);
+            site.routes.extend(place.map(|keys| Route { line: line.line, keys }));
             draft.file_servers.push(FileServer { line: line.line, text, matches, whole, lists });
         }
         "header" => {
@@ -395,8 +429,7 @@ fn directive(line: &Line, place: &Place<'_>, matchers: &Matchers, some_try: bool
             }
             None => draft.lose(line.line, format!("`{text}`: it says no path")),
         },
-        // What stands behind the prefix is what `$1` stands for.
-        "uri" if words.first().is_some_and(|word| word == "strip_prefix") && is_prefix(&matcher, words) => {
+        "uri" if is_prefix(&matcher, words) && !is_for_all && !place.asks_applications => {
             push("rewrite", quoted("/$1"), draft);
         }
         "uri" => deny_changed(line, words, &matcher, site, draft),
@@ -409,26 +442,18 @@ fn directive(line: &Line, place: &Place<'_>, matchers: &Matchers, some_try: bool
             }
         },
         "respond" | "error" | "abort" => {
-            errors::respond(line, words, &matcher, !place.is_ordered, site, draft);
+            errors::respond(line, words, &matcher, site, draft);
         }
         "log" => log(line, site, draft),
         "handle_errors" => errors::handle_errors(line, site, draft),
         "route" | "handle" | "handle_path" => handle(line, matcher, place, site, draft),
-        "import" => match place.snippets.get(line.word(1)) {
-            Some(snippet) if line.words.len() == 2 && place.depth < DEPTH_MAX => {
-                let inner = Place { matcher: place.matcher.clone(), depth: place.depth + 1, ..*place };
-                within(snippet, &inner, site, draft);
-            }
-            // What it says is not known: it may restrict.
-            snippet => {
-                let why = match snippet {
-                    Some(_) => "snippets with arguments are not done",
-                    None => "import that file by itself",
-                };
-                draft.lose(line.line, format!("`{text}`: {why}; {DENIED_WORDS}"));
-                deny(line, &place.matcher, site);
-            }
-        },
+        // Other snippets stand here already. What it says is not known: it may restrict.
+        "import" => {
+            let is_snippet = place.snippets.contains_key(line.word(1));
+            let why = if is_snippet { "snippets with arguments are not done" } else { "import that file by itself" };
+            draft.lose(line.line, format!("`{text}`: {why}; {DENIED_WORDS}"));
+            deny(line, &place.matcher, site);
+        }
         "reverse_proxy" | "php_fastcgi" => match gateway::value(line, words, &matcher, draft) {
             // As Caddy does without a word about it.
             Ok((key, value)) => match matcher.to_toml() {
@@ -500,6 +525,10 @@ fn directive(line: &Line, place: &Place<'_>, matchers: &Matchers, some_try: bool
             let matcher = if is_of_programs { Matcher::of_paths(&["*.php", "*.php/*"]) } else { matcher };
             deny(line, &matcher, site);
         }
+        "intercept" if line.block.iter().any(|all| all.iter().any(|one| gateway::replaces_answers(one, all))) => {
+            draft.lose(line.line, format!("`{text}`: answers of an application are not looked at; {DENIED_WORDS}"));
+            deny(line, &matcher, site);
+        }
         // It is read with the addresses.
         "tls" | "bind" if place.is_site => {}
         _ => draft.lose(line.line, format!("`{text}`{}: Lamna has nothing like it", all_of(line))),
@@ -509,7 +538,8 @@ fn directive(line: &Line, place: &Place<'_>, matchers: &Matchers, some_try: bool
 /// Whether `uri strip_prefix` takes away the prefix that all paths of `matcher` have.
 fn is_prefix(matcher: &Matcher, words: &[String]) -> bool {
     let bare = |path: &str| path.trim_end_matches('/').to_owned();
-    matches!((matcher.prefix(), words), (Some(prefix), [_, stripped]) if prefix.ends_with('/') && bare(prefix) == bare(stripped))
+    matches!((matcher.prefix(), words), (Some(prefix), [verb, stripped])
+        if verb == "strip_prefix" && prefix.ends_with('/') && bare(prefix) == bare(stripped))
 }
 
 /// A value of `access`, unless another kind of it is there: Caddy asks for both, and here one would stand in the place

@@ -48,7 +48,7 @@ pub(super) fn list_folders(file_servers: &[FileServer], site: &mut Site, draft: 
 }
 
 /// The keys of a route that say where answers come from, each by the first of its names: `proxy` is any application.
-fn directs(route: &Route) -> impl Iterator<Item = &'static str> + '_ {
+pub(super) fn directs(route: &Route) -> impl Iterator<Item = &'static str> + '_ {
     route.keys.iter().filter_map(|(key, _)| directing(key))
 }
 
@@ -59,6 +59,7 @@ fn directing(key: &str) -> Option<&'static str> {
 
 /// Has each `handle` say what others are not to say for it.
 pub(super) fn settle_handles(handles: &[Handle], site: &mut Site) {
+    let mut missing: Vec<(usize, Route)> = Vec::new();
     for handle in handles {
         let outside = |(at, route): &(usize, &Route)| !handle.routes.contains(at) && !is_denied(route);
         let others: Vec<&str> =
@@ -72,9 +73,11 @@ pub(super) fn settle_handles(handles: &[Handle], site: &mut Site) {
         let mut keys = vec![("match", handle.matches.clone())];
         keys.extend(nothing.filter(|(key, _)| is_missing(key)).map(|(key, nothing)| (key, nothing.to_owned())));
         if keys.len() > 1 {
-            site.routes.push(Route { line: handle.line, keys });
+            missing.push((handle.routes.end, Route { line: handle.line, keys }));
         }
     }
+    // At its end, and the outer one behind the inner one.
+    missing.into_iter().rev().for_each(|(at, route)| site.routes.insert(at, route));
 }
 
 /// Caddy asks an application for the path that comes of a `rewrite`; here routes are not asked again, and a file would
@@ -130,7 +133,13 @@ pub(super) fn merge(site: &mut Site, draft: &mut Draft) {
 
 /// Adds the keys of `other` to `one`. The first value of a key counts.
 fn join(one: &mut Route, other: Route, draft: &mut Draft) {
+    let is_answered = answers(one);
     for (key, value) in other.keys.into_iter().skip(1) {
+        // What comes behind an answer is not carried out.
+        let is_said = one.keys.iter().any(|(own, _)| is_one(own, key));
+        if is_answered && directing(key).is_some() && !is_said && value != quoted("/$1") {
+            continue;
+        }
         let said = one.keys.iter_mut().find(|(own, _)| *own == key || is_one(own, key));
         match said {
             None => one.keys.push((key, value)),
@@ -148,6 +157,20 @@ fn join(one: &mut Route, other: Route, draft: &mut Draft) {
     }
 }
 
+/// Whether a route leads to another path or place, or says that it leads to no other path.
+fn leads(route: &Route) -> bool {
+    route.keys.iter().any(|(key, value)| *key == "rewrite" || *key == "redirect" && value != "false")
+}
+
+/// Whether every request of a route is answered by it.
+fn answers(route: &Route) -> bool {
+    route.keys.iter().any(|(key, value)| match *key {
+        "respond" | "redirect" | "proxy" => value != "false",
+        "rewrite" => *value == quoted("/.denied"),
+        _ => false,
+    })
+}
+
 /// Whether two names are of one key that says where answers come from.
 fn is_one(name: &str, other: &str) -> bool {
     directing(name).is_some_and(|key| directing(other) == Some(key))
@@ -158,7 +181,7 @@ fn agree(route: &mut Route, draft: &mut Draft) {
     let is_set = |route: &Route, key: &str| {
         route.keys.iter().any(|(own, value)| *own == key && !matches!(&**value, "false" | "[]"))
     };
-    if is_set(route, "redirect") {
+    if is_set(route, "redirect") || is_set(route, "respond") {
         route.keys.retain(|(key, _)| !matches!(*key, "rewrite" | "try" | "proxy" | "fastcgi" | "filters" | "cache"));
         return;
     }
@@ -218,10 +241,15 @@ pub(super) fn refuse_unserved(file_servers: &[FileServer], site: &mut Site) {
         let is_same =
             |route: &Route| route.keys[0].1 == matches && !is_denied(route) && directs(route).next().is_some();
         match site.routes.iter().position(is_same) {
-            Some(at) if directs(&site.routes[at]).any(|key| matches!(key, "rewrite" | "redirect")) => {}
+            Some(at) if leads(&site.routes[at]) => {}
             Some(at) => site.routes[at].keys.push(("rewrite", "false".to_owned())),
             None => {
-                site.routes.push(Route { line, keys: vec![("match", matches), ("rewrite", "false".to_owned())] });
+                let keys = vec![("match", matches), ("rewrite", "false".to_owned())];
+                let is_place = |route: &&mut Route| route.keys.len() == 1 && route.keys[0] == keys[0];
+                match site.routes.iter_mut().find(is_place) {
+                    Some(place) => place.keys = keys,
+                    None => site.routes.push(Route { line, keys }),
+                }
             }
         }
     }
