@@ -56,6 +56,13 @@ impl Asked<'_> {
         self.with_rules(&settings, host, is_open)
     }
 
+    /// The files that stand for a folder.
+    pub(crate) fn index(&self, text: &str, host: &str) -> Vec<String> {
+        let settings = parse_unseen(text, "/a.toml".as_ref()).unwrap_or_else(|why| panic!("{why}\n{text}"));
+        let of_site = settings.sites[settings.site_of(Some(host))].index.clone();
+        self.with_rules(&settings, host, |rules, _| rules.index.unwrap_or(of_site))
+    }
+
     /// `nothing` (a fixed answer among it), `application`, `to` and an address, or `file` and what is looked for.
     pub(crate) fn answer(&self, text: &str, host: &str) -> String {
         let settings = parse_unseen(text, "/a.toml".as_ref()).unwrap_or_else(|why| panic!("{why}\n{text}"));

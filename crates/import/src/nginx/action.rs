@@ -39,8 +39,18 @@ pub(super) type Turned = (usize, String, Vec<String>, (&'static str, String));
 impl Action {
     /// Whether it keeps from some what is there.
     pub(super) fn restricts(&self) -> bool {
-        let is_answered = self.redirect.is_some() || self.respond.is_some();
-        self.is_denied || self.is_internal || self.access.is_some() || is_answered
+        let is_fixed = self.redirect.is_some() || self.respond.is_some();
+        self.is_denied || self.is_internal || self.access.is_some() || is_fixed
+    }
+
+    /// Whether no file of a folder is looked for.
+    pub(super) fn is_answered(&self) -> bool {
+        self.is_denied || self.redirect.is_some() || self.respond.is_some() || self.gateway.is_some()
+    }
+
+    /// Whether files are looked for, and no folders.
+    pub(super) fn is_of_files_alone(&self) -> bool {
+        self.tries_files_alone && self.tried.is_some()
     }
 
     /// No program runs scripts: none is tried, or it would be sent. A location that tries one is denied, because its

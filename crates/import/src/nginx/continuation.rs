@@ -30,9 +30,15 @@ pub(super) fn is_behind_files(block: &[Directive]) -> bool {
     block.iter().any(|one| one.name == "try_files" && one.arguments.last().is_some_and(|last| last == APPLICATION))
 }
 
-/// Whether folders are looked for as well as files in the block.
+/// Whether folders are looked for as well as files in the block. One that is the same for all is its index file.
 pub(super) fn tries_folders(block: &[Directive]) -> bool {
-    block.iter().any(|one| one.name == "try_files" && one.arguments.iter().any(|path| path.ends_with('/')))
+    let is_folder = |path: &String| path.ends_with('/') && path.contains('$');
+    block.iter().any(|one| one.name == "try_files" && one.arguments.iter().any(is_folder))
+}
+
+/// Whether files alone are looked for in the block: a folder is none, whatever is in it.
+pub(super) fn tries_files_alone(block: &[Directive]) -> bool {
+    block.iter().any(|one| one.name == "try_files") && !tries_folders(block)
 }
 
 /// Whether an application answers where neither a file nor a folder is, somewhere in a server.
@@ -46,10 +52,10 @@ fn server(block: &mut Vec<Directive>) {
     let named = |one: &Directive| one.name == "location" && one.argument(0).starts_with('@');
     let continuations: Vec<Directive> =
         block.iter().filter(|one| named(one)).filter(|one| asks(one)).cloned().collect();
+    for_all_paths(block, &continuations);
     if continuations.is_empty() {
         return;
     }
-    for_all_paths(block, &continuations);
     let mut used = Vec::new();
     within(block, &continuations, &mut used);
     let is_left = |name: &str, block: &[Directive]| names(block, name);
@@ -60,8 +66,11 @@ fn server(block: &mut Vec<Directive>) {
 /// A server's own `try_files` is for paths of no location: it stands in one for all paths.
 fn for_all_paths(block: &mut Vec<Directive>, continuations: &[Directive]) {
     let is_for_all = |one: &Directive| one.name == "location" && one.arguments == ["/"];
-    let goes_on = |one: &Directive| one.name == "try_files" && continuation_of(one, continuations).is_some();
-    let Some(at) = block.iter().position(goes_on).filter(|_| !block.iter().any(is_for_all)) else { return };
+    let is_of_paths = |one: &Directive| {
+        one.name == "try_files"
+            && (continuation_of(one, continuations).is_some() || tries_files_alone(std::slice::from_ref(one)))
+    };
+    let Some(at) = block.iter().position(is_of_paths).filter(|_| !block.iter().any(is_for_all)) else { return };
     let tries = block.remove(at);
     let mut all = tries.clone();
     (all.name, all.arguments, all.block) = ("location".to_owned(), vec!["/".to_owned()], Some(vec![tries]));

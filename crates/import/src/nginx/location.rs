@@ -307,7 +307,7 @@ fn location(
     settle(&scope, Some(&pattern), &mut action, site, draft);
     action.is_denied |= is_asked;
     let goes_on = continuation::is_behind_files(inner);
-    action.tries_files_alone = goes_on && !continuation::tries_folders(inner);
+    action.tries_files_alone = continuation::tries_files_alone(inner);
     if action.gateway.as_ref().is_some_and(|(key, _)| matches!(*key, "proxy" | "uwsgi" | "scgi"))
         && !goes_on
         && action.tried.take().is_some()
@@ -409,8 +409,9 @@ fn deny_unread(directive: &Directive, site: &mut Site, draft: &mut Draft) {
 pub(super) fn stop_listings(locations: &[&Directive]) -> bool {
     let is_stop = |one: &Directive| one.name == "autoindex" && one.argument(0) == "off";
     let within = |one: &Directive| {
-        let inner: Vec<&Directive> = one.block.iter().flatten().filter(|one| one.name == "location").collect();
-        one.block.iter().flatten().any(is_stop) || stop_listings(&inner)
+        let block = one.block.as_deref().unwrap_or_default();
+        let inner: Vec<&Directive> = block.iter().filter(|one| one.name == "location").collect();
+        block.iter().any(is_stop) || continuation::tries_files_alone(block) || stop_listings(&inner)
     };
     locations.iter().any(|one| within(one))
 }
@@ -442,12 +443,14 @@ pub(super) fn push_location(
         keys.push(("priority", one.priority.to_string()));
     }
     keys.extend(headers(one, &others().collect::<Vec<_>>(), outer, asks_applications, draft));
-    if one.action.tries_files_alone {
+    if one.action.is_of_files_alone() {
         keys.push(("index", "[]".to_owned()));
     } else if one.scope.index != outer.index
         && let Some(index) = index_names(&one.scope, runs_scripts, draft)
     {
         keys.push(("index", index));
+    } else if others().any(|other| other.action.is_of_files_alone()) && !one.action.is_answered() {
+        keys.push(("index", list(&index_files(&one.scope, runs_scripts))));
     }
     if one.scope.error_pages != outer.error_pages {
         keys.push(("error_pages", pages(&one.scope.error_pages)));

@@ -94,6 +94,30 @@ mod tests {
     }
 
     #[test]
+    fn a_folder_is_no_file_and_stands_for_none_of_its_files() {
+        let files = Files { read: &|_| Err("no such file".into()), list: &|_| Vec::new() };
+        let other = "location /other/ { } location = /index.html { auth_basic x; auth_basic_user_file pw; }";
+        for (location, path, index) in [
+            ("location / { try_files $uri /index.html; }", "/app/", &[][..]),
+            ("location / { try_files $uri =404; }", "/app/", &[]),
+            ("location / { try_files $uri /app/; }", "/x/", &[]),
+            ("try_files $uri /index.html;", "/app/", &[]),
+            ("location /app/ { try_files $uri @be; } location @be { deny all; proxy_pass http://a:1; }", "/app/", &[]),
+            ("location / { try_files $uri $uri/ /index.html; }", "/app/", &["index.html"]),
+            ("try_files $uri $uri/ /index.html;", "/app/", &["index.html"]),
+            ("location / { try_files $uri /index.html; }", "/other/", &["index.html"]),
+            ("index a.html; location / { try_files $uri /index.html; }", "/other/", &["a.html"]),
+            ("try_files $uri /index.html;", "/other/", &["index.html"]),
+        ] {
+            let text = format!("server {{ root /srv; {location} {other} }}");
+            let text = nginx(&text, files).unwrap_or_else(|note| panic!("{text}: {note:?}")).text;
+            assert_eq!(Asked::of(path).index(&text, ""), index, "{location} {path}: {text}");
+        }
+        let text = nginx("server { root /srv; autoindex on; location /a/ { try_files $uri =404; } }", files);
+        assert!(!text.unwrap().text.contains("browse"));
+    }
+
+    #[test]
     fn a_folder_of_which_the_index_file_is_refused_is_none_of_an_application() {
         let files = Files { read: &|_| Err("no such file".into()), list: &|_| Vec::new() };
         let place = |tries: &str, path: &str| {
