@@ -190,6 +190,22 @@ impl Conjunction {
         }
     }
 
+    /// Conditions of which one fits where this does not.
+    pub(super) fn opposites(&self) -> Vec<Conjunction> {
+        let of_test =
+            |(test, is_not): &(Test, bool)| Conjunction { literals: vec![(test.clone(), !is_not)], users: Vec::new() };
+        let of_users = |(name, groups, is_not): &(String, Vec<String>, bool)| Conjunction {
+            literals: Vec::new(),
+            users: vec![(name.clone(), groups.clone(), !is_not)],
+        };
+        self.literals.iter().map(of_test).chain(self.users.iter().map(of_users)).collect()
+    }
+
+    pub(super) fn without_always(mut self) -> Conjunction {
+        self.literals.retain(|(test, is_not)| !matches!((test, is_not), (Test::Always, false) | (Test::Never, true)));
+        self
+    }
+
     /// With the words about TLS settled where all requests have come by it, or none.
     pub(super) fn over(mut self, is_tls: Option<bool>) -> Conjunction {
         for (test, _) in &mut self.literals {

@@ -196,6 +196,60 @@ fn a_cookie_is_found_wherever_it_stands() {
 }
 
 #[test]
+fn a_condition_about_what_an_earlier_rule_changes_is_about_more() {
+    for (rules, path, fields) in [
+        (
+            "http-request del-header X-Role\n http-request set-header X-Role admin if { src 10.0.0.0/8 }\n http-request deny if { path_beg /x } !{ hdr(X-Role) admin }",
+            "/x",
+            "X-Role: admin\r\n",
+        ),
+        ("http-request del-header X-Role\n http-request deny unless { hdr(X-Role) admin }", "/x", "X-Role: admin\r\n"),
+        (
+            "http-request set-header X-Role user\n acl a hdr(x-role) admin\n http-request deny unless a",
+            "/x",
+            "X-Role: admin\r\n",
+        ),
+        ("http-request set-header Host adm.test\n http-request deny if { hdr(host) adm.test }", "/x", ""),
+        (
+            "http-request set-header X-Forwarded-For %[src]\n http-request deny if { hdr(X-Forwarded-For) 192.0.2.7 }",
+            "/x",
+            "",
+        ),
+        (
+            "http-request replace-header X-Key (.*) bad\n http-request deny if { hdr(X-Key) bad }",
+            "/x",
+            "X-Key: good\r\n",
+        ),
+        (
+            "http-request del-header x- -m beg\n http-request deny unless { hdr(X-Role) admin }",
+            "/x",
+            "X-Role: admin\r\n",
+        ),
+        ("http-request set-header Cookie s=1\n http-request deny if { cook(s) 1 }", "/x", ""),
+        ("http-request replace-path /api/(.*) /\\1\n http-request deny if { path_beg /admin }", "/api/admin", ""),
+        ("http-request set-query a=x\n http-request deny unless { urlp(a) y }", "/x", ""),
+        ("http-request set-method POST\n http-request deny if { method POST }", "/x", ""),
+        ("http-request set-src hdr(x-ip)\n http-request deny if { src 10.0.0.0/8 }", "/x", ""),
+    ] {
+        let text = front(&format!(" {rules}"));
+        assert_eq!(answer(&text, Asked { fields, query: "a=y", ..Asked::of(path) }, ""), "403", "{rules}: {text}");
+    }
+    let text = front(" http-request del-header X-Role\n use_backend api if { hdr(X-Role) admin }");
+    assert_eq!(answer(&text, Asked { fields: "X-Role: admin\r\n", ..Asked::of("/") }, ""), "404", "{text}");
+    // What is changed later, or is something else, is asked for as it is sent.
+    let text = front(
+        " http-request deny unless { hdr(X-Role) admin }\n http-request del-header X-Role\n http-request deny if { path /x }",
+    );
+    for (path, expected) in [("/", APP), ("/x", "403")] {
+        assert_eq!(
+            answer(&text, Asked { fields: "X-Role: admin\r\n", ..Asked::of(path) }, ""),
+            expected,
+            "{path}: {text}"
+        );
+    }
+}
+
+#[test]
 fn who_asks_whether_the_server_is_well_is_told_when_it_is_not() {
     let text = front(" monitor-uri /mon\n monitor fail if { hdr(x-key) bad }");
     for (path, fields, expected) in

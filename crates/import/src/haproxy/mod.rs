@@ -6,6 +6,7 @@
 //! condition cannot be said never lets more through.
 
 mod acl;
+mod changed;
 mod element;
 mod fetch;
 #[cfg(test)]

@@ -8,6 +8,7 @@
 use lamna_config::render::quoted;
 
 use super::acl::{Acls, Condition, Conjunction};
+use super::changed::Changed;
 use super::fields::{self, Change};
 use super::syntax::Line;
 use super::users::Lists;
@@ -70,7 +71,8 @@ pub(super) fn of_front(
     let mut rules = Rules { lists, is_tls: binds.is_tls(), routes: Vec::new() };
     let mut made = Made { leads_to_tls: false, leads_clear_to_tls: false };
     let acls = acls(section, files, draft);
-    let mut own = read(section, &acls, files, draft);
+    let mut changed = Changed::default();
+    let mut own = read(section, &acls, &mut changed, files, draft);
     if binds.shuts() {
         rules.push(section.line.line, quoted("*"), vec![("access", quoted("deny"))]);
     }
@@ -101,7 +103,10 @@ pub(super) fn of_front(
     }
     let always = Conjunction::default();
     rules.answers(&own, &always, site, draft);
-    let targets = targets(section, &acls, sections, files, draft);
+    let mut targets = targets(section, &acls, sections, files, draft);
+    for target in &mut targets {
+        target.condition = changed.settle(std::mem::take(&mut target.condition));
+    }
     let backends: Vec<(Vec<Rule<'_>>, Option<&Section<'_>>)> = targets
         .iter()
         .map(|target| {
@@ -109,7 +114,10 @@ pub(super) fn of_front(
             let backend = backend.or(target.is_itself.then_some(section));
             let inner = backend.filter(|_| !target.is_itself);
             (
-                inner.map_or(Vec::new(), |backend| read(backend, &self::acls(backend, files, draft), files, draft)),
+                inner.map_or(Vec::new(), |backend| {
+                    let acls = self::acls(backend, files, draft);
+                    read(backend, &acls, &mut changed.clone(), files, draft)
+                }),
                 backend,
             )
         })
@@ -234,8 +242,14 @@ const OTHERS: u8 = 8;
 /// Conditions under which rules go on, beyond which they are not told apart.
 const GOING_ON_MAX: usize = 64;
 
-/// The rules of a section, in the order in which they are carried out.
-fn read<'l>(section: &Section<'l>, acls: &Acls, files: Files<'_>, draft: &mut Draft) -> Vec<Rule<'l>> {
+/// The rules of a section, in the order in which they are carried out. They change what is asked after them.
+fn read<'l>(
+    section: &Section<'l>,
+    acls: &Acls,
+    changed: &mut Changed,
+    files: Files<'_>,
+    draft: &mut Draft,
+) -> Vec<Rule<'l>> {
     // Rules of one kind go on after those of another have accepted a request.
     let order = |line: &Line| match (line.word(0), line.word(1)) {
         ("tcp-request", "connection") => 0,
@@ -276,7 +290,8 @@ fn read<'l>(section: &Section<'l>, acls: &Acls, files: Files<'_>, draft: &mut Dr
         }
         let at = line.words.iter().position(|word| word == "if" || word == "unless").unwrap_or(line.words.len());
         let (words, condition) = line.words.split_at(at);
-        let condition = acls.condition(condition, files.read);
+        let condition = changed.settle(acls.condition(condition, files.read));
+        changed.by(line);
         let is_accept = matches!(
             (words.first().map(String::as_str), words.get(1).map(String::as_str), words.get(2).map(String::as_str)),
             (Some("http-request"), Some("allow"), _) | (Some("tcp-request"), _, Some("accept"))
@@ -495,24 +510,6 @@ fn stripped(words: &[String]) -> Option<String> {
     let shape = regex::Regex::new(r"^\^?(?<prefix>(?:/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)+)(?:/\(\.\*\)|\(/\.\*\)|\(/\)\?\(\.\*\)|/\?\(\.\*\)|\(\.\*\))\$?$").ok()?;
     let prefix = shape.captures(&pattern)?["prefix"].to_owned();
     matches!(&*to, "/\\1" | "\\1" | "/\\2" | "/" | "\\2").then_some(prefix)
-}
-
-impl Conjunction {
-    /// Conditions of which one fits where this does not.
-    fn opposites(&self) -> Vec<Conjunction> {
-        let of_test =
-            |(test, is_not): &(Test, bool)| Conjunction { literals: vec![(test.clone(), !is_not)], users: Vec::new() };
-        let of_users = |(name, groups, is_not): &(String, Vec<String>, bool)| Conjunction {
-            literals: Vec::new(),
-            users: vec![(name.clone(), groups.clone(), !is_not)],
-        };
-        self.literals.iter().map(of_test).chain(self.users.iter().map(of_users)).collect()
-    }
-
-    fn without_always(mut self) -> Conjunction {
-        self.literals.retain(|(test, is_not)| !matches!((test, is_not), (Test::Always, false) | (Test::Never, true)));
-        self
-    }
 }
 
 /// Whether what these ask of the state of the server is so as a rule.
