@@ -65,7 +65,8 @@ fn handle_within(line: &Line, matcher: Matcher, place: &Place<'_>, site: &mut Si
     let own_prefix = prefix.as_ref().filter(|_| is_stripped).map(|prefix| prefix.trim_end_matches('/').to_owned());
     let stripped = own_prefix.or_else(|| place.stripped.clone());
     let is_ordered = line.word(0) == "route";
-    let place = Place { matcher, stripped, is_site: place.is_site && is_whole, is_ordered, ..*place };
+    let changed = place.changed.clone();
+    let place = Place { matcher, stripped, changed, is_site: place.is_site && is_whole, is_ordered, ..*place };
     let lose = |draft: &mut Draft| {
         draft.lose(
             line.line,

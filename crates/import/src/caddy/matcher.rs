@@ -133,6 +133,18 @@ impl Matcher {
         Ok(Matcher { paths: self.paths.iter().map(whole).collect(), ..self.clone() })
     }
 
+    /// Without what it asks about a field; a star at the end of the name stands for any ending.
+    pub(super) fn without_field(mut self, name: &str) -> Matcher {
+        let start = format!("\"{}", name.trim_end_matches('*'));
+        let start = if name.ends_with('*') { start } else { format!("{start}\"") };
+        self.conditions.retain(|one| match &*one.key {
+            "host" => name != "host",
+            "header" | "not" => !one.value.to_ascii_lowercase().contains(&start),
+            _ => true,
+        });
+        self
+    }
+
     pub(super) fn paths(&self) -> &[String] {
         &self.paths
     }

@@ -5,11 +5,13 @@
 
 mod address;
 mod case;
+mod changed;
 mod deny;
 mod errors;
 mod fields;
 mod gateway;
 mod handle;
+mod hide;
 mod matcher;
 mod order;
 #[cfg(test)]
@@ -169,6 +171,8 @@ struct Place<'p> {
     is_site: bool,
     /// The beginning of paths that is taken away before matchers are asked.
     stripped: Option<String>,
+    /// Names of fields that are changed before matchers are asked.
+    changed: Vec<String>,
     /// Whether answers of applications are compressed.
     encodes: bool,
     /// Whether directives are carried out in the order in which they stand.
@@ -201,6 +205,7 @@ fn site(addresses: &Line, directives: &[Line], snippets: &Snippets, draft: &mut 
         matcher: Matcher::any(),
         is_site: true,
         stripped: None,
+        changed: Vec::new(),
         encodes: false,
         is_ordered: false,
         asks_applications,
@@ -238,6 +243,7 @@ fn finish_routes(directives: &[Line], snippets: &Snippets, site: &mut Site, draf
     let handles = std::mem::take(&mut draft.handles);
     let inside = |line: &&Line| !line.word(0).starts_with("handle");
     let has_scripts = runs_scripts(directives.iter().filter(inside), snippets, 0);
+    settle::deny_two_passwords(&handles, site, draft);
     settle::settle_handles(&handles, site);
     settle::deny_rewritten(site, draft);
     fields::settle(site, draft);
@@ -248,6 +254,7 @@ fn finish_routes(directives: &[Line], snippets: &Snippets, site: &mut Site, draf
     settle::list_folders(&file_servers, site, draft);
     settle::refuse_unserved(&file_servers, site);
     settle::hide_source(&file_servers, site);
+    hide::settle(&file_servers, site, draft);
     // What said nothing kept a place.
     site.routes.retain(|route| route.keys.len() > 1);
     order::settle(site);
@@ -321,8 +328,8 @@ fn within(directives: &[Line], place: &Place<'_>, site: &mut Site, draft: &mut D
         line.word(0).starts_with("handle") && line.block.iter().flatten().any(|inner| inner.word(0) == "try_files")
     };
     let encodes = place.encodes || encodes(&directives);
-    let (matcher, stripped) = (place.matcher.clone(), place.stripped.clone());
-    let mut place = Place { matcher, stripped, matchers: &matchers, encodes, ..*place };
+    let (matcher, stripped, changed) = (place.matcher.clone(), place.stripped.clone(), place.changed.clone());
+    let mut place = Place { matcher, stripped, changed, matchers: &matchers, encodes, ..*place };
     let some_try = directives.iter().any(|line| line.word(0) == "try_files" || handles_try(line));
     let mut stripping = None;
     for line in &directives {
@@ -333,6 +340,7 @@ fn within(directives: &[Line], place: &Place<'_>, site: &mut Site, draft: &mut D
             }
             _ => directive(line, &place, &matchers, some_try, site, draft),
         }
+        place.changed.extend(changed::fields(line, &matchers));
     }
     site.routes.extend(stripping);
 }
@@ -346,6 +354,7 @@ fn directive(line: &Line, place: &Place<'_>, matchers: &Matchers, some_try: bool
     let text = line.text();
     let (own, words) = matchers.of(line);
     let is_for_all = own.as_ref().is_ok_and(Matcher::is_any);
+    let own = own.and_then(|own| changed::without(own, &place.changed));
     let own = own.map_err(|unsaid| unsaid.beneath(place.stripped.as_deref()));
     let beneath_place = |own: Matcher| match &place.stripped {
         None => Ok(own),
@@ -397,11 +406,12 @@ fn directive(line: &Line, place: &Place<'_>, matchers: &Matchers, some_try: bool
         "file_server" => {
             let whole = matcher.is_any();
             let lists = file_server(line, words, place, site, draft);
+            let hidden = line.block.iter().flatten().filter(|one| one.word(0) == "hide").cloned().collect();
             let matches = if whole { Some(quoted("*")) } else { matcher.to_toml().ok() };
             // It has its place in the order, also where nothing has to be said of it.
             let place = matches.clone().filter(|_| !whole).map(|matches| vec![("match", matches)]);
             site.routes.extend(place.map(|keys| Route { line: line.line, keys }));
-            draft.file_servers.push(FileServer { line: line.line, text, matches, whole, lists });
+            draft.file_servers.push(FileServer { line: line.line, text, matches, whole, lists, hidden });
         }
         "header" => {
             for value in headers(line, words, place.asks_applications, draft) {
@@ -631,13 +641,7 @@ fn file_server(line: &Line, words: &[String], place: &Place<'_>, site: &mut Site
                 draft.need_not(one.line, format!("`{}`: {why}", one.text()));
             }
             "index" if place.is_site => site.keys.push(("index", list(&one.words[1..]))),
-            "hide" => {
-                for name in &one.words[1..] {
-                    let name = name.trim_matches('/');
-                    let paths = [format!("**/{name}"), format!("**/{name}/*")];
-                    deny(one, &Matcher::of_paths(&paths), site);
-                }
-            }
+            "hide" => {}
             _ => draft.lose(one.line, format!("`{}`: Lamna has nothing like it", one.text())),
         }
     }

@@ -176,14 +176,37 @@ pub(super) fn settle(site: &mut Site) {
     }
 }
 
+/// The beginning of the paths of a `match`, and whether they go on behind it; none if it is something else.
+fn beginning(matches: &str) -> Option<(String, bool)> {
+    let pattern = matches.strip_prefix("\"/")?.strip_suffix('"')?;
+    let start = pattern.split('*').next()?.to_owned();
+    (start.len() + 1 >= pattern.len()).then_some((start, pattern.ends_with('*')))
+}
+
+fn is_whole(matches: &str) -> bool {
+    matches == "\"*\""
+}
+
+/// The values of `match` for all requests that fit both of these, and for more. None if it is plain that none does.
+pub(super) fn shared(one: &str, other: &str) -> Vec<String> {
+    match (beginning(one), beginning(other)) {
+        _ if one == other || is_whole(other) => vec![one.to_owned()],
+        _ if is_whole(one) => vec![other.to_owned()],
+        (Some((start, is_open)), Some((other_start, is_other_open))) => {
+            if other_start.starts_with(&start) && is_open {
+                vec![other.to_owned()]
+            } else if start.starts_with(&other_start) && is_other_open {
+                vec![one.to_owned()]
+            } else {
+                Vec::new()
+            }
+        }
+        _ => vec![one.to_owned()],
+    }
+}
+
 /// Whether it is plain that a route with the `match` `one` counts before one with `other`, or that no request fits both.
 fn counts_before(one: &str, other: &str) -> bool {
-    let beginning = |matches: &str| {
-        let pattern = matches.strip_prefix("\"/")?.strip_suffix('"')?;
-        let start = pattern.split('*').next()?.to_owned();
-        (start.len() + 1 >= pattern.len()).then_some((start, pattern.ends_with('*')))
-    };
-    let is_whole = |matches: &str| matches == "\"*\"";
     match (beginning(one), beginning(other)) {
         _ if one == other => true,
         _ if is_whole(other) => !is_whole(one),

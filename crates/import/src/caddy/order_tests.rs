@@ -166,6 +166,67 @@ fn an_answer_that_something_else_stands_in_the_place_of_is_not_sent() {
 }
 
 #[test]
+fn where_two_passwords_are_asked_for_nobody_is_let_in() {
+    let hash = "$2a$14$Zkx19XLiW6VYouLHR5NmfOFU0z2GTNmpkT/5qqR7hx4IjWJPDhjvG";
+    let asks = |matcher: &str, name: &str| format!("basicauth {matcher} {{\n{name} {hash}\n}}");
+    let app = "reverse_proxy 127.0.0.1:3000";
+    for (first, second, both) in [
+        ("/admin/*", "/admin/x", "/admin/x"),
+        ("*", "/admin/*", "/admin/y"),
+        ("/admin/*", "*", "/admin/y"),
+        ("@a", "/admin/*", "/admin/y"),
+        ("*", "*", "/z"),
+    ] {
+        let two = format!("@a path /admin/* /other/*\n{}\n{}\n{app}", asks(first, "bob"), asks(second, "ada"));
+        let text = site(&two);
+        assert_eq!(outcome(&text, both, "", "192.0.2.7"), "nothing", "{two}: {text}");
+        assert!(text.contains("another password is asked for as well"), "{text}");
+    }
+    for apart in [
+        format!("{}\n{}\n{app}", asks("/a/*", "bob"), asks("/b/*", "ada")),
+        format!("{}\n{}\n{app}", asks("/a/*", "bob"), asks("/a/b/*", "bob")),
+        format!("handle /a/b/* {{\n{}\n{app}\n}}\nhandle /a/* {{\n{}\n{app}\n}}", asks("", "bob"), asks("", "ada")),
+    ] {
+        let text = site(&apart);
+        for path in ["/a/b/x", "/a/x"] {
+            assert_eq!(outcome(&text, path, "", "192.0.2.7"), APP, "{apart}: {text}");
+            assert!(!Asked::of(path).lets_anyone_in(&text, "a.example"), "{apart}: {text}");
+        }
+    }
+}
+
+#[test]
+fn a_matcher_about_a_field_that_is_changed_before_is_about_more() {
+    let service = |copied: &str| format!("forward_auth a:1 {{\nuri /v\ncopy_headers {copied}\n}}");
+    for changes in [
+        "request_header -X-Role",
+        "request_header X-Role user",
+        "request_header -X-*",
+        &service("X-Role"),
+        &service("Y>X-Role"),
+        "request_header /x X-Role a",
+    ] {
+        for refusal in [
+            "@n not header X-Role admin\nrespond @n 403",
+            "@n not header x-role admin\nredir @n /login",
+            "@n not header X-Role admin\nhandle @n {\nrespond 403\n}",
+        ] {
+            let text = site(&format!("{refusal}\n{changes}\nreverse_proxy 127.0.0.1:3000"));
+            let found = outcome(&text, "/x", "X-Role: admin\r\n", "192.0.2.7");
+            // A redirect is carried out before.
+            let is_open = refusal.contains("redir") && !changes.contains('*');
+            assert_eq!(found == APP, is_open, "{changes} {refusal}: {text}");
+        }
+        let text = site(&format!("{changes}\n@a header X-Role admin\nreverse_proxy @a 127.0.0.1:3000\nfile_server"));
+        assert_ne!(outcome(&text, "/x", "X-Role: admin\r\n", "192.0.2.7"), APP, "{changes}: {text}");
+    }
+    let text =
+        site("request_header -X-Other\n@n not header X-Role admin\nrespond @n 403\nreverse_proxy 127.0.0.1:3000");
+    assert_eq!(outcome(&text, "/x", "X-Role: admin\r\n", "192.0.2.7"), APP, "{text}");
+    assert_eq!(outcome(&text, "/x", "", "192.0.2.7"), "403", "{text}");
+}
+
+#[test]
 fn what_is_behind_a_prefix_that_is_taken_away_is_refused_there() {
     let hash = "$2a$14$Zkx19XLiW6VYouLHR5NmfOFU0z2GTNmpkT/5qqR7hx4IjWJPDhjvG";
     let app = "reverse_proxy 127.0.0.1:3000";

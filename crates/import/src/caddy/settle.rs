@@ -10,6 +10,7 @@ use std::ops::Range;
 use lamna_config::render::quoted;
 use lamna_config::route::{self, is_plain_path};
 
+use super::syntax::Line;
 use super::{deny_keys, is_denied};
 use crate::proof::{SCRIPT_NAMES, Source, Use};
 use crate::{DENIED_WORDS, Draft, LOCATION_WORDS, Route, Site, list};
@@ -34,6 +35,8 @@ pub(crate) struct FileServer {
     pub(super) matches: Option<String>,
     pub(super) whole: bool,
     pub(super) lists: bool,
+    /// Lines that name files which are sent to nobody.
+    pub(super) hidden: Vec<Line>,
 }
 
 /// Listings are for a whole site: where one part of it has none, there are none.
@@ -78,6 +81,32 @@ pub(super) fn settle_handles(handles: &[Handle], site: &mut Site) {
     }
     // At its end, and the outer one behind the inner one.
     missing.into_iter().rev().for_each(|(at, route)| site.routes.insert(at, route));
+}
+
+/// Caddy asks for each of several passwords, and here one list counts: where two do, nobody is let in.
+pub(super) fn deny_two_passwords(handles: &[Handle], site: &mut Site, draft: &mut Draft) {
+    let asks = |(at, route): (usize, &Route)| {
+        let (_, users) = route.keys.iter().find(|(key, value)| *key == "access" && value.starts_with("{ users"))?;
+        Some((at, route.line, route.keys[0].1.clone(), users.clone()))
+    };
+    let asking: Vec<(usize, usize, String, String)> = site.routes.iter().enumerate().filter_map(asks).collect();
+    let is_in_one = |at: usize, other: usize| {
+        handles.iter().any(|handle| handle.routes.contains(&at) && !handle.routes.contains(&other))
+    };
+    for (number, (at, _, matches, users)) in asking.iter().enumerate() {
+        for (other, line, others, more) in &asking[number + 1..] {
+            // Of blocks one is taken.
+            if users == more || is_in_one(*at, *other) && is_in_one(*other, *at) {
+                continue;
+            }
+            for both in super::order::shared(matches, others) {
+                let why = format!("for {both} another password is asked for as well; {DENIED_WORDS}");
+                draft.lose(*line, format!("`basic_auth`: {why}"));
+                let keys = [("match", both)].into_iter().chain(deny_keys()).collect();
+                site.routes.push(Route { line: *line, keys });
+            }
+        }
+    }
 }
 
 /// Caddy asks an application for the path that comes of a `rewrite`; here routes are not asked again, and a file would

@@ -496,7 +496,7 @@ fn a_site_of_which_nothing_is_carried_over_has_nothing_and_its_hosts_get_no_othe
     let titles: Vec<String> = sites[1].routes.iter().map(|route| route.title()).collect();
     assert_eq!(
         titles,
-        ["*.php, *.php/*", "**/.git, **/.git/*", "(?i)^(?:(?s:.*)\\.php|(?s:.*)\\.php/(?s:.*))$", "**/Caddyfile"]
+        ["*.php, *.php/*", "(?i)^(?:(?s:.*)\\.php|(?s:.*)\\.php/(?s:.*))$", "**/Caddyfile", "**/.git, **/.git/*"]
     );
     assert_eq!(lost.iter().map(|(line, _)| *line).collect::<Vec<_>>(), [1, 2, 9]);
 }
