@@ -1,10 +1,10 @@
 //! That what comes of a configuration may be served: held against what the other server does.
 //!
 //! Owns: the rule. Of paths that the other configuration has something to say about, the result sends no file that the
-//! other server has a program answer for, and no program's source that the other server does not send either. The
-//! routes of the result are asked, as they are asked while it serves (`route::sent`); how it came to them does not
-//! count. So the rule holds for whatever is read wrongly before. Guarantees as well that the result can be loaded, as
-//! far as it names directories and files that exist. Pure.
+//! other server has a program answer for, and no program's source that the other server does not send either, but what
+//! is refused by its own path. The routes of the result are asked, as they are asked while it serves (`route::sent`);
+//! how it came to them does not count. So the rule holds for whatever is read wrongly before. Guarantees as well that
+//! the result can be loaded, as far as it names directories and files that exist. Pure.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -80,7 +80,8 @@ pub(super) fn prove(text: &str, sites: &[Site]) -> Result<(), Note> {
                 let file = String::from_utf8_lossy(&file).into_owned();
                 let is_exposed = match (source.does)(&file) {
                     Use::Run => true,
-                    Use::Never => is_program(&file),
+                    // What is refused by its own path is not sent by another one.
+                    Use::Never => is_program(&file) && !sent.refuses(file.as_bytes()),
                     Use::File => false,
                 };
                 if is_exposed {

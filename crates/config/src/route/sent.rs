@@ -34,21 +34,36 @@ impl<'s> Sent<'s> {
 
     /// Paths of the files that a request for `path`, which is decoded and normalised, may be answered with as they are.
     pub fn files(&self, path: &[u8]) -> BTreeSet<Vec<u8>> {
+        let mut found = BTreeSet::new();
+        self.rules(path).iter().for_each(|rules| self.by(path, rules, &mut found));
+        found
+    }
+
+    /// Whether the file at `path`, which is decoded and normalised, is sent to nobody, by whatever path it is come to.
+    pub fn refuses(&self, path: &[u8]) -> bool {
+        let is_refused = |rules: &Rules| {
+            let is_hidden = |(to, _): &(Template, usize)| path::is_hidden(to.text().as_bytes());
+            rules.respond.as_ref().is_some_and(|respond| respond.status >= 400)
+                || rules.rewrite.as_ref().is_some_and(is_hidden)
+        };
+        self.rules(path).iter().all(is_refused)
+    }
+
+    /// The rules of a path: none of the routes that ask for more fits, all do, or one of them.
+    fn rules(&self, path: &[u8]) -> Vec<Rules> {
         let by_path = self.matcher.by_path(path);
         let (conditional, plain): (Vec<RouteId>, Vec<RouteId>) =
             by_path.iter().partition(|id| !self.matcher.route(**id).conditions.is_empty());
-        let mut found = BTreeSet::new();
-        let mut with = |more: &[RouteId]| {
+        let with = |more: &[RouteId]| {
             let fits = |id: &&RouteId| plain.contains(id) || more.contains(id);
-            let routes = by_path.iter().filter(fits).map(|id| (usize::from(*id), self.matcher.route(*id)));
-            self.by(path, &merge(routes), &mut found);
+            merge(by_path.iter().filter(fits).map(|id| (usize::from(*id), self.matcher.route(*id))))
         };
-        with(&[]);
+        let mut rules = vec![with(&[])];
         if !conditional.is_empty() {
-            with(&conditional);
-            conditional.iter().take(CONDITIONAL_MAX).for_each(|id| with(&[*id]));
+            rules.push(with(&conditional));
+            rules.extend(conditional.iter().take(CONDITIONAL_MAX).map(|id| with(&[*id])));
         }
-        found
+        rules
     }
 
     /// Whether the file at `path` may be sent to a client that asks for it.

@@ -237,7 +237,8 @@ fn location(
     // Scripts are come to by other paths as well: as index files, and by what is tried.
     let is_index = is_index(&pattern, outer, names);
     let is_tried = tried::leads_to(&names.tried, directive, &pattern);
-    let asked_at = (!is_run && !is_index && !is_tried).then_some(&pattern);
+    let is_named = source::has_file(&pattern, &names.indexes.iter().map(String::as_str).collect::<Vec<_>>());
+    let asked_at = (!is_run && !is_index && !is_named && !is_tried).then_some(&pattern);
     for inner in inner {
         match &*inner.name {
             "location" => {}
@@ -306,6 +307,12 @@ fn location(
     }
     settle(&scope, Some(&pattern), &mut action, site, draft);
     action.is_denied |= is_asked;
+    let leads = action.redirect.is_some() || matches!(action.rewrite, Some(("redirect", _)));
+    if leads && !is_run && (is_named || is_tried) && !action.is_denied {
+        let why = "its files are looked for by other paths as well, and nginx leads those who come to it elsewhere";
+        draft.lose(line, format!("`{}`: {why}; {DENIED_WORDS}", directive.text()));
+        action.is_denied = true;
+    }
     let goes_on = continuation::is_behind_files(inner);
     action.tries_files_alone = continuation::tries_files_alone(inner);
     if action.gateway.as_ref().is_some_and(|(key, _)| matches!(*key, "proxy" | "uwsgi" | "scgi"))

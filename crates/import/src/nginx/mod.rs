@@ -353,8 +353,16 @@ fn server(line: usize, directives: &[Directive], outer: &Scope, draft: &mut Draf
     let root = root.map(|one| one.argument(0).to_owned()).or_else(|| outer.root.clone());
     let asks_applications = source::passes_within(directives);
     let (hosts, variables) = (site.hosts.clone(), scope.plain.clone());
-    let names =
-        Names { hosts, asked, has_tls, root, plain: variables, asks_applications, tried: tried::targets(directives) };
+    let names = Names {
+        hosts,
+        asked,
+        has_tls,
+        root,
+        plain: variables,
+        asks_applications,
+        tried: tried::targets(directives),
+        indexes: tried::indexes(directives),
+    };
     let (mut action, mut is_reached) = (Action::default(), true);
     scope.access = outer.access.inherited_by(&plain);
     for directive in plain {
@@ -504,6 +512,8 @@ struct Names {
     asks_applications: bool,
     /// The paths that are tried.
     tried: Vec<String>,
+    /// Index files that are named in some location.
+    indexes: Vec<String>,
 }
 
 /// Whether an action leads to the same with TLS: for a server of these hosts that does not speak TLS itself.

@@ -1,4 +1,4 @@
-//! Paths that `try_files` of nginx leads to.
+//! Paths that `try_files`, `rewrite` and `index` of nginx lead to.
 //!
 //! Owns: which locations may be come to so from another one ([`leads_to`]). nginx looks for the location of such a path
 //! anew, with what it refuses; here what the path of a tried file is rewritten to under a condition is not looked at.
@@ -7,6 +7,20 @@
 use lamna_config::route::pattern::{Pattern, compile};
 
 use super::syntax::Directive;
+
+/// The names of index files that these directives say, and those within them.
+pub(super) fn indexes(directives: &[Directive]) -> Vec<String> {
+    let own = directives.iter().filter(|one| one.name == "index").flat_map(|one| &one.arguments);
+    let inner = directives.iter().flat_map(|one| indexes(one.block.as_deref().unwrap_or_default()));
+    own.cloned().chain(inner).collect()
+}
+
+/// The path for which a location is looked for anew behind a `rewrite`.
+fn rewritten(directive: &Directive) -> Option<&str> {
+    let is_looked_for = directive.name == "rewrite" && matches!(directive.argument(2), "" | "last");
+    let path = directive.argument(1).split('?').next().unwrap_or_default();
+    (is_looked_for && path.starts_with(['/', '$']) && !path.starts_with("$scheme")).then_some(path)
+}
 
 /// The paths that are tried in these directives and within them, but for those of the request.
 pub(super) fn targets(directives: &[Directive]) -> Vec<String> {
@@ -17,6 +31,7 @@ pub(super) fn targets(directives: &[Directive]) -> Vec<String> {
             let words = words.filter(|word| !word.starts_with(['@', '=']) && !matches!(*word, "" | "$uri" | "$uri/"));
             found.extend(words.map(str::to_owned));
         }
+        found.extend(rewritten(directive).map(str::to_owned));
         found.extend(targets(directive.block.as_deref().unwrap_or_default()));
     }
     found
@@ -91,6 +106,41 @@ mod tests {
                     location /api/ { proxy_pass http://127.0.0.1:1; } }";
         let text = nginx(text, files).unwrap().text;
         assert!(text.contains("path = \"/*\""), "{text}");
+    }
+
+    #[test]
+    fn a_file_that_nginx_leads_from_is_not_sent_by_another_path() {
+        let files = Files { read: &|_| Err("no such file".into()), list: &|_| Vec::new() };
+        let login = "if ($http_cookie !~ \"s=1\") { return 302 /login; }";
+        for (way, location, path) in [
+            ("location / { index p.txt; }", "~ p\\.txt$", "/private/"),
+            ("location / { try_files $uri /private/p.txt; }", "/private/", "/nope"),
+            ("location /app/ { rewrite ^ /private/p.txt last; }", "/private/", "/app/x"),
+            ("location /app/ { rewrite ^/app/(.*)$ /private/$1; }", "/private/", "/app/x"),
+        ] {
+            for leads in [login, "return 302 /login;", "rewrite ^ /login redirect;"] {
+                let text = format!("server {{ root /srv; {way} location {location} {{ {leads} }} }}");
+                let text = nginx(&text, files).unwrap_or_else(|note| panic!("{text}: {note:?}")).text;
+                let is_sent = |path: &str| {
+                    let (answer, index) = (Asked::of(path).answer(&text, ""), Asked::of(path).index(&text, ""));
+                    let file = if path.ends_with('/') { "/private/p.txt" } else { "" };
+                    let is_index = index.contains(&"p.txt".to_owned()) && !file.is_empty();
+                    answer.starts_with("file") && (!is_index || Asked::of(file).answer(&text, "").starts_with("file"))
+                };
+                let tried = Asked::of("/private/p.txt").answer(&text, "");
+                assert!(!is_sent(path) || tried == "nothing", "{way} {location} {leads}: {text}");
+                assert!(text.contains("Not carried over"), "{text}");
+            }
+        }
+        // The sources of programs among them are refused by their own paths.
+        let text = "server { root /srv; location /app/ { rewrite ^/app/(.*)$ /private/$1 last; } location /private/ { deny all; } }";
+        assert!(nginx(text, files).unwrap().text.contains("/private/"));
+        // A way that nothing else leads to is one.
+        let text = nginx(
+            "server { root /srv; location /old/ { return 301 /new/; } location / { try_files $uri /i.html; } }",
+            files,
+        );
+        assert_eq!(Asked::of("/old/x").answer(&text.unwrap().text, ""), "to /new/");
     }
 
     #[test]
