@@ -9,6 +9,7 @@ mod service;
 mod unread;
 mod uploaders;
 mod ways;
+mod withheld;
 
 use std::net::TcpStream;
 use std::time::Instant;

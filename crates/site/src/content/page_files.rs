@@ -1,8 +1,8 @@
 //! Files that are sent in place of the server's own pages, and as fixed answers.
 //!
 //! Owns: reading them when a site is opened. They are held in memory: an error may be that nothing can be opened, or
-//! that no client was let in. Guarantees: each of them may be read by any client at every path at which it is, and none
-//! is a script. Files that are missing, too large or kept from some clients are not there: checks warn of them. Sends
+//! that no client was let in. Guarantees: each of them may be read by any client at every path at which it is, but for
+//! the one that settings name, where a route may answer otherwise; none is a script. Files that are missing, too large or kept from some clients are not there: checks warn of them. Sends
 //! nothing.
 
 use std::fs::File;
@@ -44,7 +44,9 @@ fn read_one(site: &Site, path: &str, now_ms: u64) -> Option<PageFile> {
     let file = open::open_beneath(directory.as_fd(), name, Wait::Yes, &KernelFeatures::default()).ok()?;
     let (kind, stamp) = inspect(file.as_fd()).ok()?;
     let routes = &site.routes;
-    let lets = |path: &[u8]| routes.is_for_anybody(path) && !routes.hides(path) && routes.runner(path).is_none();
+    let is_open = |path: &[u8]| routes.is_for_anybody(path) && !routes.hides(path) && routes.runner(path).is_none();
+    // It may be withheld at its own path, by which settings name it: then it is sent as a page only.
+    let lets = |place: &[u8]| is_open(place) && (place == path.as_bytes() || !routes.withhold_from_some(place));
     let _: Permitted<'_> = Permitted::judge(site, path.as_bytes().into(), file.as_fd(), lets)?;
     if kind != Kind::Regular || stamp.size > PAGE_BYTES_MAX {
         return None;

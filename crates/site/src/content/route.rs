@@ -40,7 +40,7 @@ use self::additions::{FixedAnswer, fixed};
 use self::clearance::{CLEARED, keep_for_one};
 use self::cors::shared_with;
 use self::services::steps;
-use self::withheld::may_withhold;
+use self::withheld::withholds_some;
 use crate::content::action::Action;
 use crate::content::answers::{Errors, Extras};
 use crate::content::page_file::PageFiles;
@@ -70,7 +70,7 @@ pub struct Routes {
     /// The rules of access, each once, without those that a service decides by.
     access_rules: Vec<Arc<AccessRule>>,
     keeps_out: bool,
-    /// Whether some route answers in the place of files, or leads to where nothing can be.
+    /// Whether some route answers in the place of files, leads to where nothing can be, or leads some clients away.
     withholds: bool,
     /// The applications that routes name.
     groups: Vec<Arc<Group>>,
@@ -111,8 +111,10 @@ pub struct Effective {
     pub number: u32,
     /// The merged rules of its routes.
     pub rules: Rules,
-    /// Changes that clients may make.
+    /// Changes that clients may make: none where no file is sent.
     pub changes: Changes,
+    /// No file is sent, whatever there is.
+    pub is_withheld: bool,
     /// Ready pages for what cannot be served.
     pub errors: Arc<Errors>,
     /// Header fields that decided about the routes, for `Vary`.
@@ -175,7 +177,7 @@ impl Routes {
         let files = Arc::new(files);
         let fields_of_site = base(site);
         let mut base = Rules { headers: fields_of_site.clone(), ..Rules::default() };
-        let withholds = site.routes.iter().any(may_withhold);
+        let withholds = site.routes.iter().any(withholds_some);
         let keeps_out = site.access.keeps_out() || site.routes.iter().any(|route| route.access.keeps_out());
         keep_private(&mut base, &site.access);
         let fields = |status| headers::fields(&base.headers, status);
@@ -188,6 +190,7 @@ impl Routes {
             number: 0,
             rules: base,
             changes,
+            is_withheld: false,
             errors,
             vary: None,
             gateway,
@@ -315,10 +318,10 @@ impl Routes {
         self.keeps_out
     }
 
-    /// Whether every path at which a file is has to be judged: access to some of them is restricted, or the server
-    /// itself uses a file and does not serve it.
+    /// Whether every path at which a file is has to be judged: access to some of them is restricted, no file is sent at
+    /// some or applications run those there, or the server itself uses a file and does not serve it.
     pub fn judge_files(&self) -> bool {
-        self.keeps_out || self.withholds || self.hides_rule_files || !self.own.is_empty()
+        self.keeps_out || self.withholds || self.run_files() || self.hides_rule_files || !self.own.is_empty()
     }
 
     /// Whether anybody may read what is at `path`, whatever else routes ask of a request.
@@ -483,7 +486,8 @@ impl Routes {
         let gateway = rules.gateway.as_ref();
         let gateway =
             gateway.and_then(|settings| self.groups.iter().find(|group| group.settings == *settings).cloned());
-        let changes = rules.changes_over(self.changes);
+        let is_withheld = self.withhold_by(&rules);
+        let changes = if is_withheld { Changes::default() } else { rules.changes_over(self.changes) };
         let steps = steps(rules.filters.as_deref(), self.live_reload && gateway.is_none());
         let (filters, unavailable, has_services) = self.filters_of(&steps);
         let mut asked = [&matched[..], &failed].concat();
@@ -494,6 +498,7 @@ impl Routes {
             number,
             rules,
             changes,
+            is_withheld,
             errors,
             vary,
             gateway,

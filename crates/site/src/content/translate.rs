@@ -308,7 +308,7 @@ impl Translation<'_> {
         }
         match self.permit(directory, &open.name, &open.file) {
             Some(permitted) => self.permitted_file(directory, open, status, is_immutable, &permitted),
-            None if self.is_own_file(directory, &open.name, &open.file) => Err(Blocked::Failed(Errno::NOENT)),
+            None if self.is_for_nobody(directory, &open.name, &open.file) => Err(Blocked::Failed(Errno::NOENT)),
             None => Err(Blocked::Failed(WITHHELD)),
         }
     }

@@ -84,11 +84,10 @@ impl Tree {
     /// the file, and a file that an application runs, for any client, is never shown. At another path it has to be for
     /// those for whom it is at this one, as for a request for it.
     pub(super) fn permit(&self, path: &[u8], file: &OwnedFd) -> Option<Permitted<'static>> {
-        let site = self.site();
-        let rules = site.routes.keep_out().then(|| self.rules_of(path));
-        let lets = |place: &[u8]| match &rules {
-            Some(rules) if place != path => site.routes.lets_on(rules, place),
-            _ => self.lets_in(place),
+        let (site, rules) = (self.site(), self.rules_of(path));
+        let lets = |place: &[u8]| match place == path {
+            true => self.lets_in(place),
+            false => site.routes.lets_on(&rules, place),
         };
         let may = |place: &[u8]| site.routes.runner(place).is_none() && lets(place);
         Permitted::judge(site, Cow::Owned(path.to_vec()), file.as_fd(), may)

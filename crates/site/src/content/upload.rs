@@ -225,15 +225,17 @@ impl ChangeTarget {
         }
     }
 
-    /// Whether clients may do this to `path`.
+    /// Whether clients may do this to `path`, be that a file or a directory: nothing where no file is sent.
     fn permits(&self, action: Action, path: &[u8]) -> bool {
         let changes = self.rules_of(path).changes;
-        match action {
-            Action::Read => true,
+        let is_on = match action {
+            Action::Read => return true,
             Action::Upload => changes.upload,
             Action::Delete => changes.delete,
             Action::Mkdir => changes.mkdir,
-        }
+        };
+        let is_withheld = || !path.ends_with(b"/") && self.rules_of(&[path, b"/"].concat()).is_withheld;
+        is_on && !(self.site().routes.have_withheld() && is_withheld())
     }
 
     /// Whether who was let in to do this at the path that was asked for may do it to `path`, be that a file or a

@@ -31,6 +31,7 @@ pub(super) fn may(way: Way, rule: Rule, thing: &Thing, who: Who) -> bool {
     let is_let_in = match rule {
         Rule::Open => true,
         Rule::Limit => !thing.is_limited,
+        Rule::Fixed | Rule::Nowhere => false,
         Rule::Certificate => who == Who::Right && way.is_secured(),
         Rule::User | Rule::Token | Rule::Network | Rule::Service | Rule::Maintenance => who == Who::Right,
     };

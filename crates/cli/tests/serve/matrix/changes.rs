@@ -1,5 +1,6 @@
 //! The matrix of changes: what a client that a rule keeps out asks for changes nothing behind that rule, and brings
-//! nothing of it to where it may be read, whatever method it comes with and whichever of two paths the rule is for.
+//! nothing of it to where it may be read, whatever method it comes with, whichever of two paths the rule is for, and by
+//! whatever path it reaches what is behind it.
 //!
 //! Owns: the changes, and what is expected of each. Does not look at the words of refusals.
 
@@ -27,10 +28,13 @@ struct Change {
     content: &'static str,
     /// Whether a part of it is done for clients that the rule keeps out.
     is_partial: bool,
+    /// Whether it is asked for by another path of what is behind the rule. Clients that the rule lets in may be refused
+    /// then.
+    is_by_another: bool,
 }
 
 const fn change(method: &'static str, target: &'static str, to: &'static str) -> Change {
-    Change { method, target, to, content: "", is_partial: false }
+    Change { method, target, to, content: "", is_partial: false, is_by_another: false }
 }
 
 const fn with_content(method: &'static str, target: &'static str, content: &'static str) -> Change {
@@ -40,6 +44,10 @@ const fn with_content(method: &'static str, target: &'static str, content: &'sta
 /// Of a folder that is for everybody, and has a file in it that is behind the rule.
 const fn of_mixed(method: &'static str, target: &'static str, to: &'static str) -> Change {
     Change { is_partial: true, ..change(method, target, to) }
+}
+
+const fn by_another(change: Change) -> Change {
+    Change { is_by_another: true, ..change }
 }
 
 const LOCK: &str = "<D:lockinfo xmlns:D='DAV:'><D:lockscope><D:exclusive/></D:lockscope><D:locktype><D:write/></D:locktype></D:lockinfo>";
@@ -83,14 +91,59 @@ const CHANGES: &[Change] = &[
     of_mixed("COPY", "/all/tree", "/mixed"),
     of_mixed("MOVE", "/all/tree", "/mixed"),
     of_mixed("COPY", "/", "/all/all"),
+    // By an alias of the root, and by a link to the folder.
+    by_another(with_content("PUT", "/alias/R/new.txt", "new\n")),
+    by_another(with_content("PUT", "/alias/R/secret.txt", "new\n")),
+    by_another(with_content("PUT", "/link/new.txt", "new\n")),
+    by_another(with_content("PUT", "/link/secret.txt", "new\n")),
+    by_another(with_content("POST", "/alias/R/", FORM)),
+    by_another(with_content("POST", "/link/", FORM)),
+    by_another(with_content("POST", "/alias/R/secret.txt?delete", "x")),
+    by_another(with_content("POST", "/link/?mkdir", "name=new")),
+    by_another(with_content("PROPPATCH", "/alias/R/secret.txt", SET)),
+    by_another(with_content("PROPPATCH", "/link/secret.txt", SET)),
+    by_another(with_content("LOCK", "/alias/R/secret.txt", LOCK)),
+    by_another(with_content("LOCK", "/link/new.txt", LOCK)),
+    by_another(change("DELETE", "/alias/R/secret.txt", "")),
+    by_another(change("DELETE", "/link/secret.txt", "")),
+    by_another(change("DELETE", "/alias/R", "")),
+    by_another(change("MKCOL", "/alias/R/new", "")),
+    by_another(change("MKCOL", "/link/new", "")),
+    by_another(change("COPY", "/alias/R/secret.txt", "/all/got.txt")),
+    by_another(change("MOVE", "/alias/R/secret.txt", "/all/got.txt")),
+    by_another(change("COPY", "/link/secret.txt", "/all/got.txt")),
+    by_another(change("MOVE", "/link/secret.txt", "/all/got.txt")),
+    by_another(change("COPY", "/all/of-secret.txt", "/all/got.txt")),
+    by_another(change("COPY", "/alias/R", "/all/got")),
+    by_another(change("MOVE", "/alias/R", "/all/got")),
+    by_another(change("COPY", "/link", "/all/got")),
+    of_mixed("COPY", "/alias/mixed", "/all/got"),
+    of_mixed("MOVE", "/alias/mixed", "/all/got"),
+    of_mixed("DELETE", "/alias/mixed", ""),
+    of_mixed("COPY", "/all", "/got"),
+    by_another(change("COPY", "/all/a.txt", "/alias/R/new.txt")),
+    by_another(change("COPY", "/all/a.txt", "/link/new.txt")),
+    by_another(change("MOVE", "/all/a.txt", "/alias/R/secret.txt")),
+    by_another(change("MOVE", "/all/a.txt", "/link/secret.txt")),
+    by_another(change("COPY", "/all/tree", "/alias/R/tree")),
+    by_another(change("MOVE", "/all/tree", "/link/tree")),
 ];
 
-const RULES: [Rule; 7] =
-    [Rule::Open, Rule::User, Rule::Token, Rule::Network, Rule::Certificate, Rule::Service, Rule::Maintenance];
+const RULES: [Rule; 9] = [
+    Rule::Open,
+    Rule::User,
+    Rule::Token,
+    Rule::Network,
+    Rule::Certificate,
+    Rule::Service,
+    Rule::Maintenance,
+    Rule::Fixed,
+    Rule::Nowhere,
+];
 const WAYS: [Way; 4] = [Way::Plain, Way::H2c, Way::Tls, Way::TlsH2];
 
 fn config(rule: Rule, keys: &str, service: SocketAddr) -> String {
-    let (r, access) = (rule.name(), rule.access(service));
+    let (r, keys_of_rule) = (rule.name(), rule.keys(service));
     let maintenance = match rule {
         Rule::Maintenance => "maintenance = { except = [\"192.0.2.0/24\"] }\n",
         _ => "",
@@ -100,7 +153,8 @@ fn config(rule: Rule, keys: &str, service: SocketAddr) -> String {
          {keys}{maintenance}upload = true\ndelete = true\nmkdir = true\nwebdav = true\nbrowse = true\n\
          users = {{ ada = \"{SESAME}\", bob = \"{OTHER}\" }}\n\
          tokens = {{ ci = \"sha256:f39dac6cbaba535e2c207cd0cd8f154974223c848f727f98b3564cea569b41cf\" }}\n\
-         [[site.route]]\nmatch = [\"/{r}\", \"/{r}/*\", \"/mixed/x-{r}.txt\"]\n{access}"
+         [[site.alias]]\nprefix = \"/alias/\"\nroot = \"site\"\n\
+         [[site.route]]\nmatch = [\"/{r}\", \"/{r}/*\", \"/mixed/x-{r}.txt\"]\n{keys_of_rule}"
     )
 }
 
@@ -122,7 +176,10 @@ fn plant(site: &Path, rule: Rule) {
         fs::create_dir_all(path.parent().expect("it has one")).expect("there is room");
         fs::write(path, content).expect("there is room");
     }
-    std::os::unix::fs::symlink("secret.txt", site.join(r).join("link.txt")).expect("it is not there");
+    let link = |to: &str, name: &str| std::os::unix::fs::symlink(to, site.join(name)).expect("it is not there");
+    link("secret.txt", &format!("{r}/link.txt"));
+    link(r, "link");
+    link(&format!("../{r}/secret.txt"), "all/of-secret.txt");
 }
 
 /// What there is, by its path: the content of files, and properties that clients have set. Hidden names are the
@@ -161,8 +218,9 @@ fn guarded(state: &BTreeMap<String, String>, rule: Rule) -> BTreeMap<&String, &S
 
 /// The model: whether a client may make a change. A service is not asked about destinations, which nobody reaches.
 fn may(rule: Rule, who: Who, change: &Change) -> bool {
-    let is_asked = rule != Rule::Service || !change.to.contains('R');
-    rule == Rule::Open || who == Who::Right && is_asked
+    let is_asked = rule != Rule::Service || !change.to.contains('R') && !change.is_by_another;
+    let is_for_nobody = matches!(rule, Rule::Fixed | Rule::Nowhere);
+    rule == Rule::Open || who == Who::Right && is_asked && !is_for_nobody
 }
 
 /// What is wrong with what came of a change, if something is.
@@ -181,7 +239,7 @@ fn judge(
         return told("no answer");
     }
     if is_let_in {
-        let is_refused_to_all = change.target.contains("link");
+        let is_refused_to_all = change.target.contains("link") || change.is_by_another && rule != Rule::Open;
         let fails = !has_done && !is_refused_to_all && !change.is_partial;
         return if fails { told("it is not let in") } else { None };
     }

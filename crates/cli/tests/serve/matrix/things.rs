@@ -30,6 +30,10 @@ pub(super) enum Rule {
     Limit,
     /// Clients of 192.0.2.0/24, because the site is in maintenance for all others.
     Maintenance,
+    /// Nobody, because a route has a fixed answer.
+    Fixed,
+    /// Nobody, because a route leads to a hidden name.
+    Nowhere,
 }
 
 impl Rule {
@@ -43,6 +47,8 @@ impl Rule {
             Rule::Service => "service",
             Rule::Limit => "limit",
             Rule::Maintenance => "maintenance",
+            Rule::Fixed => "refused",
+            Rule::Nowhere => "nowhere",
         }
     }
 
@@ -51,8 +57,11 @@ impl Rule {
         matches!(self, Rule::Network | Rule::Maintenance)
     }
 
-    pub(super) fn access(self, service: SocketAddr) -> String {
+    /// The keys of a route by which it keeps others out.
+    pub(super) fn keys(self, service: SocketAddr) -> String {
         let rule = match self {
+            Rule::Fixed => return "respond = 403\n".to_owned(),
+            Rule::Nowhere => return "rewrite = \"/.denied\"\ntry = []\n".to_owned(),
             Rule::Open | Rule::Limit | Rule::Maintenance => "anyone = true".to_owned(),
             Rule::User => "users = [\"ada\"]".to_owned(),
             Rule::Token => "tokens = [\"ci\"]".to_owned(),
@@ -201,7 +210,7 @@ pub(super) fn config(rules: &[Rule], site_lines: &str, service: SocketAddr, appl
          [[site.route]]\nmatch = \"/*\"\nsearch = true\ncgi = {{ extensions = [\"cgi\"] }}\n"
     );
     for rule in rules {
-        let (r, access) = (rule.name(), rule.access(service));
+        let (r, access) = (rule.name(), rule.keys(service));
         text += &format!(
             "[[site.route]]\nmatch = [\"/{r}/*\", \"/x-{r}.cgi\", \"/x-{r}.txt\", \"/x-{r}.html\", \"/ix-{r}/index.cgi\", \"/fx-{r}/index.html\", \
              \"/all-{r}/x-{r}.html\", \"/all-{r}/folder/*\", \"/dav-{r}/x-{r}.html\"]\n{access}\

@@ -207,14 +207,21 @@ fn identify(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
 }
 
 /// A change of files. Where a route redirects whatever is there, and where the target may be a script, as an index file
-/// is, it is looked up.
+/// is, it is looked up. Where one leads to a hidden name, nothing is.
 fn upload(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
     let Asked { requested, site, .. } = *asked;
     if requested.request.is_none_or(|request| request.head.method.reads()) {
         return Outcome::Next;
     }
-    if !site.routes.is_empty() && leads_elsewhere(&context.rules(asked)) {
-        return Outcome::LookUp;
+    if !site.routes.is_empty() {
+        let rules = context.rules(asked);
+        if rules.lead_nowhere() {
+            add(&context.work.requests, 1);
+            return Outcome::Answer(rules.errors.not_found.clone());
+        }
+        if leads_elsewhere(&rules) {
+            return Outcome::LookUp;
+        }
     }
     let sender = match sender(context, asked) {
         Ok(sender) => sender,

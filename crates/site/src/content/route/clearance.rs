@@ -85,11 +85,11 @@ impl Routes {
         clearance.0.iter().filter_map(|number| self.access_rules.get(usize::from(*number))).any(|one| **one == *rule)
     }
 
-    /// Whether who was let in where `from` applies may see what has the path `to`, though he has not asked for it by
-    /// that path. It has to be for anybody, or for the same: who else may be let in there is not known here, and what
-    /// is found is kept for all who ask.
+    /// Whether who was let in where `from` applies may have the file that has the path `to`, though he has not asked for
+    /// it by that path. It has to be for anybody, or for the same: who else may be let in there is not known here, and
+    /// what is found is kept for all who ask. What is withheld there, or run by an application, is for nobody.
     pub fn lets_on(&self, from: &Effective, to: &[u8]) -> bool {
-        self.lets_on_by(from, to, &|_| false)
+        !self.is_run(to) && self.lets_on_by(from, to, &|_| false)
     }
 
     /// The same, where a rule that `clears` says so of is none.
@@ -97,7 +97,7 @@ impl Routes {
         // A variant of a file is as much as the file.
         let to_path = |path: &[u8]| self.lets_on_to(from, path, clears);
         let is_let = || to_path(to) && variant_of(to).is_none_or(to_path);
-        !self.hides(to) && (!self.withholds || !self.withhold(from, to)) && (!self.keeps_out || is_let())
+        !self.hides(to) && !self.withhold(from, to) && (!self.keeps_out || is_let())
     }
 
     fn lets_on_to(&self, from: &Effective, to: &[u8], clears: &dyn Fn(&AccessRule) -> bool) -> bool {

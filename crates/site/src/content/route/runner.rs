@@ -19,6 +19,11 @@ impl Routes {
         self.groups.iter().find(|group| group.settings == *settings)
     }
 
+    /// Whether some application runs the file at `path`. No folder is run.
+    pub fn is_run(&self, path: &[u8]) -> bool {
+        !path.ends_with(b"/") && self.runner(path).is_some()
+    }
+
     /// Whether a route leaves `path` to files (`fastcgi = false`), whatever else of a request decides.
     pub fn leave_to_files(&self, path: &[u8]) -> bool {
         self.matcher.leaves_to_files(path)

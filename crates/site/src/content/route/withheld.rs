@@ -2,9 +2,10 @@
 //! or leads this client elsewhere.
 //!
 //! Owns: that judgement, and which files the server itself uses. Guarantees: a file that is never sent for its own
-//! path, or not to this client, is not sent for another one either, to which `try` or `rewrite` leads. A redirect that
-//! is for all clients (`/index.html` to `/`) says of a file where it has its address, and keeps it from nobody. Rights
-//! of clients are `access`'s.
+//! path, or not to this client, is not sent for another one either, to which `try`, `rewrite`, a link or an alias leads
+//! ([`Routes::lets_on`]); where the rules of a path withhold its files, clients change nothing there
+//! ([`Effective::changes`]). A redirect that is for all clients (`/index.html` to `/`) says of a file where it has its
+//! address, and keeps it from nobody. Rights of clients are `access`'s.
 
 use lamna_config::route::condition::Condition;
 use lamna_config::route::template::Template;
@@ -24,6 +25,9 @@ impl Routes {
     /// Whether no file is sent at the path `to`: a route answers otherwise there, leads to where nothing can be, or
     /// leads this client elsewhere. Of routes that may apply there, those that refuse or lead elsewhere count.
     pub(super) fn withhold(&self, from: &Effective, to: &[u8]) -> bool {
+        if !self.withholds {
+            return false;
+        }
         let ids = self.matcher.by_path(to);
         let applies = |id: &RouteId| self.matcher.route(*id).conditions.is_empty() || from.matched.contains(id);
         let refuses = |id: &RouteId| {
@@ -37,6 +41,36 @@ impl Routes {
         ids.iter().any(|id| !applies(id) && refuses(id) || leads_away(id))
             || withholds(&merge(certain.map(|id| (usize::from(id), self.matcher.route(id)))))
     }
+
+    /// Whether some client is sent no file at `path`, whatever there is.
+    pub fn withhold_from_some(&self, path: &[u8]) -> bool {
+        self.withhold(&self.plain, path)
+    }
+
+    /// Whether some path may be one at which no file is sent.
+    pub fn have_withheld(&self) -> bool {
+        self.withholds
+    }
+
+    /// Whether a request for a path is sent no file, where the routes that apply to it come to `rules`.
+    pub(super) fn withhold_by(&self, rules: &Rules) -> bool {
+        let redirect = rules.redirect.as_ref().map(|(_, id)| *id);
+        let mut deciding = redirect.into_iter().chain(rules.rewrite.as_ref().map(|(_, id)| *id));
+        let leads_away = |id: usize| leads_some_away(self.matcher.route(id as RouteId)); // It is from `merge`.
+        self.withholds && (withholds(rules) || deciding.any(leads_away))
+    }
+}
+
+impl Effective {
+    /// Whether these rules lead to where nothing can be, whatever there is.
+    pub fn lead_nowhere(&self) -> bool {
+        self.rules.rewrite.as_ref().is_some_and(|(template, _)| leads_nowhere(template))
+    }
+}
+
+/// Whether some path of `route` is one at which no file is sent, at least to some clients.
+pub(super) fn withholds_some(route: &RouteSettings) -> bool {
+    withholds(&merge([(0, route)])) || leads_some_away(route)
 }
 
 /// Whether a route leads clients elsewhere by what they are or show.
@@ -48,11 +82,6 @@ fn leads_some_away(route: &RouteSettings) -> bool {
 
 fn leads_nowhere(template: &Template) -> bool {
     path::is_hidden(template.text().as_bytes())
-}
-
-/// Whether a file may be withheld at a path of this route. Where no route of a site does that, none is looked at.
-pub(super) fn may_withhold(route: &RouteSettings) -> bool {
-    withholds(&merge([(0, route)])) || leads_some_away(route)
 }
 
 /// Whether no file is sent where `rules` apply, whatever there is.

@@ -26,13 +26,14 @@ impl Translation<'_> {
         Permitted::judge(self.site, Cow::Owned(path), file.as_fd(), |path| routes.lets_on(self.rules, path))
     }
 
-    /// Whether `file`, which is withheld, is used by the server itself: no client is told that it is there.
-    pub(super) fn is_own_file(&self, directory: &OwnedFd, name: &[u8], file: &OwnedFd) -> bool {
+    /// Whether `file`, which is withheld, is sent to no client: the server itself uses it, or an application runs it at
+    /// another path. Then no client is told that it is there.
+    pub(super) fn is_for_nobody(&self, directory: &OwnedFd, name: &[u8], file: &OwnedFd) -> bool {
         let routes = &self.site.routes;
         let own = self.site.root_with(directory).map(|(prefix, _)| [prefix, name].concat());
         own.is_some_and(|own| {
             let others = self.other_places(&own, file).unwrap_or_default();
-            routes.hides(&own) || others.iter().any(|place| routes.hides(place))
+            [own].iter().chain(&others).any(|place| routes.hides(place) || routes.is_run(place))
         })
     }
 

@@ -121,15 +121,14 @@ pub(super) fn begin(
 ) -> Option<Box<dyn Program>> {
     let request = requested.request?;
     let method = request.head.method;
-    let changes = target.rules().changes;
     let is_allowed = match method {
         Method::Propfind => true,
-        Method::Move => changes.delete,
+        Method::Move => target.permits(Action::Delete, &target.path),
         // What may be stored is for the destination to say.
         Method::Copy => true,
-        _ => changes.upload,
+        _ => target.permits(Action::Upload, &target.path),
     };
-    if !changes.webdav || !is_allowed || site.routes.runner(&target.path).is_some() {
+    if !target.mounts() || !is_allowed || site.routes.runner(&target.path).is_some() {
         return None;
     }
     let field = |name: &'static [u8]| request.lines_named(name).next();
