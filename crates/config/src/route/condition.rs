@@ -86,15 +86,6 @@ impl Condition {
         }
     }
 
-    /// Whether it asks who the client is or what it shows: its network, or a header field.
-    pub fn tells_clients_apart(&self) -> bool {
-        match self {
-            Condition::Client(_) | Condition::Header(..) => true,
-            Condition::Not(inner) => inner.iter().any(Condition::tells_clients_apart),
-            Condition::Method(_) | Condition::Host(_) | Condition::Query(..) | Condition::Protocol(_) => false,
-        }
-    }
-
     /// Whether it is plain that no request fulfils both.
     pub fn excludes(&self, other: &Condition) -> bool {
         let apart = |one: &[String], two: &[String]| !one.iter().any(|each| two.contains(each));

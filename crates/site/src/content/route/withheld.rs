@@ -1,13 +1,11 @@
-//! Paths at which no file is sent, whatever there is: a route answers otherwise there, leads to where nothing can be,
-//! or leads this client elsewhere.
+//! Paths at which no file is sent, whatever there is: a route answers otherwise there, or leads to where nothing can be.
 //!
 //! Owns: that judgement, and which files the server itself uses. Guarantees: a file that is never sent for its own
-//! path, or not to this client, is not sent for another one either, to which `try`, `rewrite`, a link or an alias leads
-//! ([`Routes::lets_on`]); where the rules of a path withhold its files, clients change nothing there
-//! ([`Effective::changes`]). A redirect that is for all clients (`/index.html` to `/`) says of a file where it has its
-//! address, and keeps it from nobody. Rights of clients are `access`'s.
+//! path is not sent for another one either, to which `try`, `rewrite`, a link or an alias leads ([`Routes::lets_on`]);
+//! where the rules of a path withhold its files, clients change nothing there ([`Effective::changes`]). A redirect
+//! (`/index.html` to `/`) says of a file where it has its address, and keeps it from nobody. Rights of clients are
+//! `access`'s.
 
-use lamna_config::route::condition::Condition;
 use lamna_config::route::template::Template;
 use lamna_config::route::{RULE_FILES, RouteSettings, Rules, Switch, merge};
 use lamna_proto::parse::path;
@@ -22,8 +20,8 @@ impl Routes {
         is_rule_file || self.own.iter().any(|own| own.covers(path))
     }
 
-    /// Whether no file is sent at the path `to`: a route answers otherwise there, leads to where nothing can be, or
-    /// leads this client elsewhere. Of routes that may apply there, those that refuse or lead elsewhere count.
+    /// Whether no file is sent at the path `to`: a route answers otherwise there, or leads to where nothing can be. Of
+    /// routes that may apply there, those that refuse count.
     pub(super) fn withhold(&self, from: &Effective, to: &[u8]) -> bool {
         if !self.withholds {
             return false;
@@ -36,9 +34,8 @@ impl Routes {
                 || matches!(&route.rewrite, Switch::Set(template) if leads_nowhere(template));
             is_refusal && !from.failed.contains(id)
         };
-        let leads_away = |id: &RouteId| leads_some_away(self.matcher.route(*id)) && !from.failed.contains(id);
         let certain = ids.iter().copied().filter(applies);
-        ids.iter().any(|id| !applies(id) && refuses(id) || leads_away(id))
+        ids.iter().any(|id| !applies(id) && refuses(id))
             || withholds(&merge(certain.map(|id| (usize::from(id), self.matcher.route(id)))))
     }
 
@@ -54,10 +51,7 @@ impl Routes {
 
     /// Whether a request for a path is sent no file, where the routes that apply to it come to `rules`.
     pub(super) fn withhold_by(&self, rules: &Rules) -> bool {
-        let redirect = rules.redirect.as_ref().map(|(_, id)| *id);
-        let mut deciding = redirect.into_iter().chain(rules.rewrite.as_ref().map(|(_, id)| *id));
-        let leads_away = |id: usize| leads_some_away(self.matcher.route(id as RouteId)); // It is from `merge`.
-        self.withholds && (withholds(rules) || deciding.any(leads_away))
+        self.withholds && withholds(rules)
     }
 }
 
@@ -70,14 +64,7 @@ impl Effective {
 
 /// Whether some path of `route` is one at which no file is sent, at least to some clients.
 pub(super) fn withholds_some(route: &RouteSettings) -> bool {
-    withholds(&merge([(0, route)])) || leads_some_away(route)
-}
-
-/// Whether a route leads clients elsewhere by what they are or show.
-fn leads_some_away(route: &RouteSettings) -> bool {
-    let leads = matches!(&route.redirect, Switch::Set(redirect) if !redirect.if_missing)
-        || matches!(route.rewrite, Switch::Set(_));
-    leads && route.conditions.iter().any(Condition::tells_clients_apart)
+    withholds(&merge([(0, route)]))
 }
 
 fn leads_nowhere(template: &Template) -> bool {
