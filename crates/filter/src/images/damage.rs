@@ -353,7 +353,7 @@ impl Mending<'_, '_> {
 
     /// Copies a block.
     fn block(&mut self, dc: &Table, ac: &Table, predicted: &mut i32) -> Option<()> {
-        let size = self.input.symbol(dc).filter(|size| *size <= 11).unwrap_or(0);
+        let size = self.input.symbol(dc).filter(|size| *size <= DC_SIZE_MAX).unwrap_or(0);
         self.output.symbol(dc, size)?;
         let bits = self.input.several(size);
         self.output.push(bits, size);
@@ -378,7 +378,8 @@ impl Mending<'_, '_> {
     /// Writes a block whose data is missing, as near to grey as the codes of the picture permit.
     fn grey_block(&mut self, dc: &Table, ac: &Table, predicted: &mut i32) -> Option<()> {
         let size = (32 - predicted.unsigned_abs().leading_zeros()) as u8;
-        let size = if dc.codes[usize::from(size)].is_some() { size } else { 0 };
+        let is_coded = size <= DC_SIZE_MAX && dc.codes[usize::from(size)].is_some();
+        let size = if is_coded { size } else { 0 };
         self.output.symbol(dc, size)?;
         if size > 0 {
             // As one's complement (T.81 F.1.2.1).
@@ -389,6 +390,9 @@ impl Mending<'_, '_> {
         self.output.symbol(ac, 0)
     }
 }
+
+/// The most bits of a difference between blocks of 8 bits a sample (T.81 table F.1).
+const DC_SIZE_MAX: u8 = 11;
 
 /// The difference that so many bits stand for (T.81 F.2.2.1).
 fn difference(bits: u16, size: u8) -> i32 {

@@ -210,7 +210,8 @@ fn push_row(page: &mut String, item: &Item, listing: &Listing<'_>, tiles: bool) 
 /// field took Chromium more than 30 s.
 const FORMS_MAX: usize = 1000;
 
-/// The changes of an entry, out of the way: the form of its menu moves it, or deletes it.
+/// The changes of an entry, out of the way: the form of its menu moves it, or deletes it. A name that a field cannot
+/// hold as it is is not written into one: sent back, it would be another.
 fn push_menu(page: &mut String, item: &Item, is_moved: bool, is_made_later: bool) {
     let name = String::from_utf8_lossy(&item.name);
     page.push_str("<td><details><summary aria-label=\"Change ");
@@ -223,7 +224,8 @@ fn push_menu(page: &mut String, item: &Item, is_moved: bool, is_made_later: bool
         page.push_str(
             "?move\"><input name=\"to\" aria-label=\"New name or path\" autocomplete=\"off\" required value=\"",
         );
-        push_html(page, &name);
+        let is_exact = item.name.as_slice() == name.as_bytes() && !name.contains(char::is_control);
+        push_html(page, if is_exact { &name } else { "" });
         page.push_str("\"><button>Rename or move</button><button class=\"bad\" formnovalidate formaction=\"");
         push_link(page, item);
         page.push_str("?delete\">Delete</button></form>");

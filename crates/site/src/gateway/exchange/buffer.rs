@@ -226,7 +226,10 @@ impl Gateway {
             _ => (500, "The server cannot keep the content of the request."),
         };
         let directory = self.buffer.as_ref().map(|buffer| buffer.settings.directory.display().to_string());
-        report::not_kept((&self.site, &self.called), &directory.unwrap_or_default(), errno);
+        // What is too large is the client's business.
+        if errno != Errno::FBIG {
+            report::not_kept((&self.site, &self.called), &directory.unwrap_or_default(), errno);
+        }
         self.page(status, cause)
     }
 }
