@@ -238,6 +238,8 @@ fn what_is_behind_a_prefix_that_is_taken_away_is_refused_there() {
         format!("@a path /admin/*\nhandle_path /api/* {{\nrespond @a 403\n{app}\n}}"),
         format!("handle_path /api/* {{\nhandle /admin/* {{\nrespond 403\n}}\n{app}\n}}"),
         format!("handle_path /api/* {{\nredir /admin/* https://x.test 302\n{app}\n}}"),
+        format!("handle_path /api/* {{\nhandle_path /admin/* {{\nrespond 403\n}}\nhandle {{\n{app}\n}}\n}}"),
+        format!("handle_path /api/* {{\nhandle_path /v/* {{\nrespond /y 403\n}}\nrespond /admin/* 403\n{app}\n}}"),
     ] {
         let text = site(&block);
         let refused = outcome(&text, "/api/admin/x", "", "192.0.2.7");

@@ -532,5 +532,6 @@ fn any_of(tests: impl Iterator<Item = Result<PathTest, Unsaid>>) -> Result<Test,
     let Some(why) = missing else { return Ok(Test::Path(exact)) };
     let test = |paths: Vec<PathTest>| if paths.is_empty() { Test::Never } else { Test::Path(paths) };
     let at_most = is_bounded.then(|| test([&exact[..], &beyond].concat()));
-    Err(Unsaid::between(why, (!exact.is_empty()).then(|| Test::Path(exact)), at_most))
+    let at_least = Some(Test::Path(exact)).filter(|test| *test != Test::Path(Vec::new()));
+    Err(Unsaid::between(why, at_least, at_most))
 }
