@@ -252,22 +252,32 @@ impl ChangeTarget {
         may(path) && may(&inner)
     }
 
+    /// The verdict on one place: whether this may be done to what is at `path`, which may be one of several paths of it.
+    fn judge(&self, action: Action, path: &[u8]) -> Result<(), Refused> {
+        match () {
+            () if path::is_hidden(path) => Err(HIDDEN),
+            () if self.site().routes.hides(path) => Err(OWN),
+            () if !self.permits(action, path) => Err(NOT_HERE),
+            () if !self.lets_on(action, path) => Err(NOT_FOR_ALL),
+            () => Ok(()),
+        }
+    }
+
     /// The directory that `path` is in, in which this is to be done to it. A link may lead to it, or a prefix: what is
     /// said of its other paths counts as well.
     fn directory(&self, action: Action, path: &[u8]) -> Result<OwnedFd, Refused> {
         let directory = self.open_directory(parent_of(path))?;
-        let others = other_places(self.site(), parent_of(path), directory.as_fd());
-        for other in others.map_err(|errno| refused_by(Blocked::Failed(errno)))? {
-            let other_path = [&other, name_of(path)].concat();
-            match () {
-                () if path::is_hidden(&other_path) => return Err(HIDDEN),
-                () if self.site().routes.hides(&other_path) => return Err(OWN),
-                () if !self.permits(action, &other_path) => return Err(NOT_HERE),
-                () if !self.lets_on(action, &other_path) => return Err(NOT_FOR_ALL),
-                () => {}
-            }
+        for other in other_places(self.site(), parent_of(path), directory.as_fd()).map_err(refused)? {
+            self.judge(action, &[&other, name_of(path)].concat())?;
         }
         Ok(directory)
+    }
+
+    /// Whether this may be done to the root that is asked for, by all paths of it.
+    fn check_root(&self, action: Action) -> Result<(), Refused> {
+        let directory = self.open_directory(&self.path)?;
+        let others = other_places(self.site(), &self.path, directory.as_fd()).map_err(refused)?;
+        others.iter().try_for_each(|other| self.judge(action, other))
     }
 
     /// The directory that `path` names, which ends with a slash.
@@ -288,11 +298,7 @@ impl ChangeTarget {
         match path {
             _ if self.is_from_elsewhere => Err(ELSEWHERE),
             [] | [.., b'/'] => Err(MALFORMED),
-            path if path::is_hidden(path) => Err(HIDDEN),
-            path if self.site().routes.hides(path) => Err(OWN),
-            path if !self.permits(action, path) => Err(NOT_HERE),
-            path if !self.lets_on(action, path) => Err(NOT_FOR_ALL),
-            _ => Ok(()),
+            path => self.judge(action, path),
         }
     }
 

@@ -12,10 +12,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::webdav::Change;
-use super::{
-    Action, ChangeTarget, Conditions, ELSEWHERE, HIDDEN, MALFORMED, NOT_FOR_ALL, NOT_HERE, OWN, Refused, name_of,
-    parent_of, refused, refused_by,
-};
+use super::{Action, ChangeTarget, Conditions, ELSEWHERE, MALFORMED, Refused, name_of, parent_of, refused, refused_by};
 use crate::content::permitted::other_places;
 
 /// Something that is to be deleted.
@@ -102,14 +99,10 @@ impl Delete {
         let own = [self.path(), b"/"].concat();
         for other in other_places(target.site(), &own, folder.as_fd()).map_err(refused)? {
             let bare = other.strip_suffix(b"/").unwrap_or(&other);
-            match () {
-                () if bare.is_empty() || matches!(target.site().root_of(bare).1, b"" | b".") => return Err(ROOT),
-                () if path::is_hidden(bare) => return Err(HIDDEN),
-                () if target.site().routes.hides(bare) => return Err(OWN),
-                () if !target.lets_on(Action::Delete, bare) => return Err(NOT_FOR_ALL),
-                () if !target.permits(Action::Delete, bare) => return Err(NOT_HERE),
-                () => {}
+            if bare.is_empty() || matches!(target.site().root_of(bare).1, b"" | b".") {
+                return Err(ROOT);
             }
+            target.judge(Action::Delete, bare)?;
         }
         Ok(())
     }
@@ -122,10 +115,7 @@ impl Delete {
             () if target.path.is_empty() => Err(MALFORMED),
             () if path.is_empty() || is_root() => Err(ROOT),
             () if path::is_hidden(path) => Err(NOTHING),
-            () if target.site().routes.hides(path) => Err(OWN),
-            () if !target.lets_on(Action::Delete, path) => Err(NOT_FOR_ALL),
-            () if !target.permits(Action::Delete, path) => Err(NOT_HERE),
-            () => Ok(()),
+            () => target.judge(Action::Delete, path),
         }
     }
 }

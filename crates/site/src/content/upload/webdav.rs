@@ -202,12 +202,7 @@ impl ChangeTarget {
 
     /// Whether the client may do this to `path`, which has no slash at the end: a file or a folder there.
     fn may(&self, action: Action, path: &[u8]) -> bool {
-        let site = self.site();
-        !path::is_hidden(path)
-            && !site.routes.hides(path)
-            && self.permits(action, path)
-            && (self.is_form || self.rules_of(path).changes.webdav)
-            && self.lets_on(action, path)
+        self.judge(action, path).is_ok() && (self.is_form || self.rules_of(path).changes.webdav)
     }
 
     /// Whether a file or a folder may come to be at `path`.

@@ -56,7 +56,7 @@ impl TakeLock {
         match () {
             () if target.is_from_elsewhere => Err(ELSEWHERE),
             () if target.path.is_empty() => Err(MALFORMED),
-            () if target.is_root(path) => Ok(()),
+            () if target.is_root(path) => target.check_root(Action::Upload),
             () => {
                 target.check(Action::Upload, path)?;
                 if target.takes(path, false) { Ok(()) } else { Err(NOT_HERE) }

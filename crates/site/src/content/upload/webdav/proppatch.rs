@@ -57,7 +57,7 @@ impl Proppatch {
             () if target.path.is_empty() => return Err(MALFORMED),
             () if lamna_proto::parse::path::is_hidden(path) => return Err(HIDDEN),
             () if target.site().routes.hides(path) => return Err(OWN),
-            () if is_root => {}
+            () if is_root => target.check_root(Action::Upload)?,
             () if !target.takes(path, false) => return Err(NOT_HERE),
             () => {}
         }
