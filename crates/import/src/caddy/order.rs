@@ -123,7 +123,7 @@ impl Order {
     }
 }
 
-/// What a directive is sorted by.
+/// The order of a directive among others.
 #[derive(Debug)]
 struct Key {
     rank: Option<usize>,
@@ -205,7 +205,8 @@ pub(super) fn shared(one: &str, other: &str) -> Vec<String> {
     }
 }
 
-/// Whether it is plain that a route with the `match` `one` counts before one with `other`, or that no request fits both.
+/// Whether it is plain that a route with the `match` `one` counts before one with `other`, or that no request fits
+/// both.
 fn counts_before(one: &str, other: &str) -> bool {
     match (beginning(one), beginning(other)) {
         _ if one == other => true,

@@ -7,7 +7,7 @@ use super::acl::{Condition, Conjunction};
 use super::syntax::Line;
 use crate::matching::{Test, Unsaid};
 
-/// What has been changed.
+/// The parts of a request that have been changed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Changed {
     /// Names of fields in small letters.

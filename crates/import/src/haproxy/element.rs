@@ -13,7 +13,8 @@ use crate::matching::Kind;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Lines {
     Exactly(String),
-    /// What fits the first has such an element, and what has one fits the second, if one is known.
+    /// Two expressions: a value that fits the first has such an element, and one that has it fits the second, if that
+    /// is known.
     Between(Option<String>, Option<String>),
 }
 

@@ -14,7 +14,7 @@ use super::element::{Elements, Lines};
 use crate::matching::{Kind, PathTest, Test, Unsaid, is_network};
 use crate::{ReadFile, list};
 
-/// What of a request a fetch method gives.
+/// The part of a request that a fetch method gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sample {
     /// The path as it was sent, without the query.

@@ -1,4 +1,4 @@
-//! What HAProxy's fetch methods look at, held against what comes of them. Each expectation was asked of HAProxy 2.6.
+//! HAProxy's fetch methods, held against what comes of them. Each expectation was asked of HAProxy 2.6.
 
 use super::tests::{answer, front};
 use crate::asked::Asked;

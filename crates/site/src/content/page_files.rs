@@ -2,8 +2,8 @@
 //!
 //! Owns: reading them when a site is opened. They are held in memory: an error may be that nothing can be opened, or
 //! that no client was let in. Guarantees: each of them may be read by any client at every path at which it is, but for
-//! the one that settings name, where a route may answer otherwise; none is a script. Files that are missing, too large or kept from some clients are not there: checks warn of them. Sends
-//! nothing.
+//! the one that settings name, where a route may answer otherwise; none is a script. Files that are missing, too large
+//! or kept from some clients are not there: checks warn of them. Sends nothing.
 
 use std::fs::File;
 use std::io::Read;

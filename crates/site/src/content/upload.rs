@@ -252,7 +252,8 @@ impl ChangeTarget {
         may(path) && may(&inner)
     }
 
-    /// The verdict on one place: whether this may be done to what is at `path`, which may be one of several paths of it.
+    /// The verdict on one place: whether this may be done to what is at `path`, which may be one of several paths of
+    /// it.
     fn judge(&self, action: Action, path: &[u8]) -> Result<(), Refused> {
         match () {
             () if path::is_hidden(path) => Err(HIDDEN),

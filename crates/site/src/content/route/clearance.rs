@@ -85,9 +85,10 @@ impl Routes {
         clearance.0.iter().filter_map(|number| self.access_rules.get(usize::from(*number))).any(|one| **one == *rule)
     }
 
-    /// Whether who was let in where `from` applies may have the file that has the path `to`, though he has not asked for
-    /// it by that path. It has to be for anybody, or for the same: who else may be let in there is not known here, and
-    /// what is found is kept for all who ask. What is withheld there, or run by an application, is for nobody.
+    /// Whether a client that was let in where `from` applies may have the file that has the path `to`, though it has
+    /// not asked for it by that path. It has to be for anybody, or for the same: who else may be let in there is not
+    /// known here, and what is found is kept for all who ask. What is withheld there, or run by an application, is for
+    /// nobody.
     pub fn lets_on(&self, from: &Effective, to: &[u8]) -> bool {
         !self.is_run(to) && self.lets_on_by(from, to, &|_| false)
     }

@@ -1,4 +1,5 @@
-//! Paths at which no file is sent, whatever there is: a route answers otherwise there, or leads to where nothing can be.
+//! Paths at which no file is sent, whatever there is: a route answers otherwise there, or leads to where nothing can
+//! be.
 //!
 //! Owns: that judgement, and which files the server itself uses. Guarantees: a file that is never sent for its own
 //! path is not sent for another one either, to which `try`, `rewrite`, a link or an alias leads ([`Routes::lets_on`]);
