@@ -162,7 +162,7 @@ pub(super) fn settle(site: &mut Site) {
         .routes
         .iter()
         .enumerate()
-        .filter(|(_, route)| !is_placed(route) && directs(route).next().is_some())
+        .filter(|(_, route)| !is_placed(route) && directs(route).any(|key| key != "try"))
         .map(|(at, _)| at)
         .collect();
     let matches = |at: usize| site.routes[at].keys[0].1.as_str();

@@ -28,7 +28,9 @@ pub(super) fn targets(directives: &[Directive]) -> Vec<String> {
     for directive in directives {
         if directive.name == "try_files" {
             let words = directive.arguments.iter().map(|word| word.split('?').next().unwrap_or_default());
-            let words = words.filter(|word| !word.starts_with(['@', '=']) && !matches!(*word, "" | "$uri" | "$uri/"));
+            let words = words.filter(|word| {
+                !word.starts_with(['@', '=']) && !matches!(*word, "" | "$uri" | "$uri/" | "$fastcgi_script_name")
+            });
             found.extend(words.map(str::to_owned));
         }
         found.extend(rewritten(directive).map(str::to_owned));
