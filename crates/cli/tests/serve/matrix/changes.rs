@@ -246,7 +246,7 @@ fn judge(
     let secret = format!("SECRET-{}", rule.name());
     let is_elsewhere = after
         .iter()
-        .any(|(path, content)| content.contains(&secret) && !before.get(path).is_some_and(|one| one == content));
+        .any(|(path, content)| content.contains(&secret) && before.get(path).is_none_or(|one| one != content));
     match () {
         () if is_elsewhere || seen.text.contains(&secret) => told("it is read"),
         () if guarded(before, rule) != guarded(after, rule) => told("it is changed"),
