@@ -37,6 +37,15 @@ impl<'a> Extras<'a> {
         Extras { fields: fields.into(), vary: None, page: None }
     }
 
+    /// The same, where caches are told `value` (RFC 9111 5.2), and nothing else.
+    pub fn with_cache_control(mut self, value: &str) -> Extras<'a> {
+        const TO_CACHES: [&str; 4] = ["Cache-Control", "CDN-Cache-Control", "Surrogate-Control", "Expires"];
+        let fields = self.fields.to_mut();
+        fields.retain(|(name, _)| !TO_CACHES.iter().any(|other| other.eq_ignore_ascii_case(name)));
+        fields.push(("Cache-Control".to_owned(), value.to_owned()));
+        self
+    }
+
     /// The value of `Vary` of an answer that depends on the field `own`, too.
     pub fn vary_with(&self, own: Option<&'a str>) -> Option<Cow<'a, str>> {
         match (own, self.vary) {

@@ -232,7 +232,7 @@ impl Download {
     }
 
     fn head(&self) -> StreamHead {
-        let extras = self.tree.entered().extras(200);
+        let extras = self.tree.entered().extras_for_one(200);
         let (media_type, suffix): (&[u8], &[u8]) = match self.form {
             Form::Tar => (b"application/x-tar", b".tar"),
             Form::Zip(_) => (b"application/zip", b".zip"),

@@ -37,7 +37,7 @@ use lamna_proto::gateway::forwarding::spells;
 use lamna_proto::resource::HeadTooLong;
 
 use self::additions::{FixedAnswer, fixed};
-use self::clearance::{CLEARED, keep_for_one};
+use self::clearance::CLEARED;
 use self::cors::shared_with;
 use self::services::steps;
 use self::withheld::withholds_some;
@@ -416,11 +416,8 @@ impl Routes {
         }
         let key = [&matched[..], &[u16::MAX], &failed, &[origin.map_or(u16::MAX, |origin| origin)]].concat();
         self.of_key(clearance.before(key), || {
-            let (mut rules, vary) = self.rules(&matched, &failed, origin);
+            let (rules, vary) = self.rules(&matched, &failed, origin);
             let access = rules.access.clone().or(&self.access);
-            if !clearance.is_empty() {
-                keep_for_one(&mut rules);
-            }
             (rules, vary, access, (matched.clone(), failed.clone(), origin), clearance.clone())
         })
     }

@@ -296,7 +296,7 @@ impl Search {
             is_cut: *is_cut,
         };
         let content = if self.is_json { page.json() } else { page.html() };
-        let mut extras = entered.extras(200);
+        let mut extras = entered.extras_for_one(200);
         if !extras.fields.iter().any(|(name, _)| name.eq_ignore_ascii_case("cache-control")) {
             extras.fields.to_mut().push(("Cache-Control".to_owned(), "no-cache".to_owned()));
         }

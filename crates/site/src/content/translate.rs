@@ -266,7 +266,7 @@ impl Translation<'_> {
         // What is in it is kept by the path at which it is, though it was asked for by another.
         let path = if shows.is_some() { permitted.path() } else { self.path };
         let listed = directory::ListedDirectory { root, name, path, controls, shows, abilities: self.abilities };
-        let mut extras = self.rules.extras(200);
+        let mut extras = self.rules.extras_for_one(200);
         let vary = extras.vary_with(self.site.routes.keep_out().then_some("Authorization")).map(Cow::into_owned);
         extras.vary = vary.as_deref();
         let resource = directory::list(opened, &listed, self.view, &self.site.compression, &extras)?;

@@ -23,6 +23,7 @@ for_engines!([
     who_signs_in_is_led_back_and_a_wrong_password_is_said_to_be_wrong,
     a_change_is_shown_at_once_to_who_has_made_it,
     each_client_of_one_connection_of_http2_is_shown_its_own,
+    a_shared_cache_keeps_the_page_of_a_folder_and_nothing_that_goes_by_a_client,
 ]);
 
 fn start(engine: Engine) -> Server {
@@ -178,5 +179,57 @@ fn each_client_of_one_connection_of_http2_is_shown_its_own(engine: Engine) {
         let is_shown = String::from_utf8_lossy(&answer.content).contains("./ada/\"");
         assert_eq!((answer.status, is_shown), (200, expected), "{fields:?}");
     }
+    server.finish();
+}
+
+/// A site with the page of a folder, and a rule of access of some other place that every client here fulfils.
+fn public(engine: Engine) -> Server {
+    let config = format!(
+        r#"
+h2c = true
+
+[[site]]
+root = "site"
+browse = true
+upload = true
+headers = {{ Cache-Control = "public, max-age=600", Expires = "Thu, 01 Jan 2099 00:00:00 GMT" }}
+users = {{ ada = "{SESAME}", bob = "{OTHER}" }}
+access = {{ actions = ["upload"], users = ["ada"] }}
+
+[[site.route]]
+match = "/office/*"
+access = {{ deny = ["10.0.0.0/8"] }}
+"#
+    );
+    let launch = Launch::new(engine).config(&config).file("index.html", "home");
+    launch.file("office/a.txt", "office").file("listed/a.txt", "listed").start()
+}
+
+fn a_shared_cache_keeps_the_page_of_a_folder_and_nothing_that_goes_by_a_client(engine: Engine) {
+    let server = public(engine);
+    let page = Some("public, max-age=600");
+    let cases = [
+        ("/", "", 200, page),
+        ("/", ADA, 200, page),
+        ("/listed/", "", 200, Some("private")),
+        ("/listed/", ADA, 200, Some("private")),
+        ("/listed/?sign-in", ADA, 303, Some("no-store")),
+        // No cache keeps these where nothing says so.
+        ("/gone/", "", 404, None),
+        ("/listed/?sign-in", "", 401, None),
+        ("/listed/", WRONG, 401, None),
+    ];
+    let mut http2 = Http2::connect(server.address());
+    for (target, fields, status, kept) in cases {
+        let answer = ask(&server, "GET", target, fields, "");
+        assert_eq!((answer.status, answer.field("Cache-Control")), (status, kept), "{target} {fields}");
+        assert_eq!(answer.field("Expires").is_some(), kept == page, "{target} {fields}");
+        let fields = fields.trim_end().strip_prefix("Authorization: ").map(|value| ("authorization", value));
+        let fields: Vec<_> = fields.into_iter().collect();
+        let answer = http2.try_ask(request("GET", target, &fields)).expect("it is answered");
+        let said = answer.fields.iter().find(|(name, _)| name == "cache-control").map(|(_, value)| &**value);
+        assert_eq!((answer.status, said), (status, kept), "HTTP/2: {target} {fields:?}");
+    }
+    drop(http2);
     server.finish();
 }

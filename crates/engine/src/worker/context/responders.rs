@@ -195,9 +195,11 @@ fn identify(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
         Ok(Some(Verdict::Passes)) => {
             add(&context.work.requests, 1);
             let mut path = Vec::new();
+            // It is for who has given a password: from a cache it would let the next one sign in without.
+            let extras = rules.extras(303).with_cache_control("no-store");
             let redirect = path::normalise(requested.path, &mut path)
                 .ok()
-                .and_then(|()| answers::redirect(303, &path::encode(&path), false, &rules.extras(303)).ok());
+                .and_then(|()| answers::redirect(303, &path::encode(&path), false, &extras).ok());
             Outcome::Answer(redirect.map_or_else(|| rules.errors.malformed.clone(), Arc::new))
         }
         Ok(Some(verdict)) => context.carry_out(verdict, asked),

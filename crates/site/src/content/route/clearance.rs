@@ -8,12 +8,12 @@
 use std::sync::Arc;
 
 use lamna_config::access::{AccessRule, Allowed};
-use lamna_config::route::headers::HeaderRule;
-use lamna_config::route::{Changes, Rules};
+use lamna_config::route::Changes;
 use lamna_config::settings::SiteSettings;
 
 use super::{Effective, Routes, variant_of};
 use crate::content::action::Action;
+use crate::content::answers::Extras;
 
 /// The rules of access of a site that a client fulfils, by their numbers, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -64,13 +64,13 @@ pub(super) fn rules_of(site: &SiteSettings) -> Vec<Arc<AccessRule>> {
     rules
 }
 
-/// Keeps shared caches from keeping what only some clients are shown.
-pub(super) fn keep_for_one(rules: &mut Rules) {
-    let private = ("Cache-Control".to_owned(), "private".to_owned());
-    let mut rule = HeaderRule::of_fields(&[private]);
-    rule.remove = ["CDN-Cache-Control", "Surrogate-Control", "Expires"].map(str::to_owned).to_vec();
-    rules.headers.push(rule);
-    rules.immutable = None;
+impl Effective {
+    /// The additions to an answer of `status` that shows each client what is for it, as a listing does: no shared cache
+    /// keeps what a client is shown by its clearance.
+    pub fn extras_for_one(&self, status: u16) -> Extras<'_> {
+        let extras = self.extras(status);
+        if self.clearance.is_empty() { extras } else { extras.with_cache_control("private") }
+    }
 }
 
 impl Routes {
