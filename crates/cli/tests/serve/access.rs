@@ -36,6 +36,7 @@ for_engines!([
     nothing_leads_past_a_rule,
     many_are_let_in_with_one_password_over_either_version,
     wrong_passwords_are_held_back_and_known_ones_are_not,
+    a_change_that_is_for_anybody_tells_no_guess_of_a_password_from_another,
 ]);
 
 const MANUAL: &str = include_str!("../../../../docs/access.md");
@@ -274,5 +275,62 @@ fn wrong_passwords_are_held_back_and_known_ones_are_not(engine: Engine) {
     // Only for this user: another one of the same network is verified, for the first time.
     assert_eq!(ask(&server, "GET", "/secret/bob/b.txt", BOB, "").status, 200);
     assert_eq!(ask(&server, "GET", "/open.txt", "", "").status, 200);
+    server.finish();
+}
+
+/// What a form or a link changes is at another path than the request asks for, and may be for one user.
+fn a_change_that_is_for_anybody_tells_no_guess_of_a_password_from_another(engine: Engine) {
+    let config = format!(
+        r#"
+h2c = true
+limit_exempt = []
+[[site]]
+root = "site"
+upload = true
+delete = true
+users = {{ ada = "{SESAME}", bob = "{OTHER}" }}
+[[site.route]]
+match = ["/drop/ada-*", "/hers/*"]
+access = {{ users = ["ada"] }}
+"#
+    );
+    let launch = Launch::new(engine).config(&config).file("drop/a.txt", "a").file("hers/a.txt", "a");
+    std::os::unix::fs::symlink("../hers/a.txt", launch.site().join("drop/link.txt")).unwrap();
+    let server = launch.start();
+    let form = "--x\r\nContent-Disposition: form-data; name=\"f\"; filename=\"ada-y\"\r\n\r\nnew\r\n--x--\r\n";
+    let multipart = "multipart/form-data; boundary=x";
+    // The form by HTTP/1.1 and by HTTP/2, and a change of what a link leads to.
+    let over_http1 = |host: u8, fields: &str| {
+        let mut client = server.connect_from(host);
+        let head = format!("Host: a\r\nContent-Type: {multipart}\r\nContent-Length: {}\r\n{fields}", form.len());
+        client.send(format!("POST /drop/ HTTP/1.1\r\n{head}\r\n{form}").as_bytes());
+        client.receive(true).unwrap().status
+    };
+    let by_link = |host: u8, fields: &str| {
+        let mut client = server.connect_from(host);
+        client
+            .send(format!("PUT /drop/link.txt HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n{fields}\r\nnew").as_bytes());
+        client.receive(true).unwrap().status
+    };
+    // Who shows nothing may change what is for anybody, and no more; who is right is let in at the first request.
+    assert_eq!(ask(&server, "PUT", "/drop/open.txt", "", "new").status, 201);
+    assert_eq!((over_http1(2, ""), over_http1(2, ADA)), (403, 303));
+    let own_link = by_link(2, ADA);
+    assert!([201, 204, 403].contains(&own_link), "{own_link}");
+    // Elsewhere guesses are counted, and the right one is told from none of them.
+    let guesses: Vec<u16> = (0..20).map(|_| over_http1(3, WRONG)).collect();
+    assert!(guesses.starts_with(&[401; 10]) && guesses.ends_with(&[429; 5]), "{guesses:?}");
+    assert_eq!((over_http1(3, ADA), by_link(3, ADA), by_link(3, WRONG)), (429, 429, 429));
+    let mut http2 = Http2::connect(server.address());
+    let basic = |line: &'static str| line.trim_start_matches("Authorization: ").trim_end();
+    let mut guess = |line: &'static str| {
+        let fields = [("authorization", basic(line)), ("content-type", multipart)];
+        http2.ask(vec![request("POST", "/drop/", &fields).map(|_| form.as_bytes().to_vec())]).remove(0).unwrap().status
+    };
+    let guesses: Vec<u16> = (0..20).map(|_| guess(WRONG)).collect();
+    assert!(guesses.starts_with(&[401; 10]) && guesses.ends_with(&[429; 5]), "HTTP/2: {guesses:?}");
+    assert_eq!(guess(ADA), 429, "HTTP/2");
+    // Others go on.
+    assert_eq!((over_http1(2, ADA), over_http1(4, ADA), over_http1(4, BOB)), (303, 303, 403));
     server.finish();
 }

@@ -294,14 +294,14 @@ impl Guard {
     }
 
     /// Finds out whose the password is that a request shows, where its answer goes by what its client may have beyond
-    /// what it asks for. None if that is known, or nothing can be found out.
+    /// what it asks for. None if that is known, or nothing can be found out: no users, or a service has been shown it.
     pub fn identify(
         self: &Arc<Guard>,
         access_request: &AccessRequest<'_>,
         known: &mut Known,
     ) -> Result<Option<Verdict>, HeadTooLong> {
         let Some(Shown::Basic(encoded)) = shown(access_request.requested.request) else { return Ok(None) };
-        if self.users.is_empty() {
+        if self.users.is_empty() || AuthAssertions::of(access_request.requested.found).is_some() {
             return Ok(None);
         }
         let rules = Rules::of_users(&self.users_rule);
@@ -367,7 +367,7 @@ impl Guard {
     ) -> Result<ControlFlow<Verdict, &str>, HeadTooLong> {
         let of = (access_request.site, access_request.now);
         let from = self.tag_from(access_request.network(), encoded);
-        if let Some(user) = self.known(&from, of, known, |held| &held.met) {
+        if let Some(user) = self.known(&from, of, known) {
             return Ok(ControlFlow::Continue(user));
         }
         Ok(match self.verify(rules, access_request, from, encoded)? {
@@ -376,19 +376,19 @@ impl Guard {
         })
     }
 
-    /// The identity of a request that was let in on the site of this number: as its credentials say, and as was
-    /// verified.
+    /// The identity that a request from `network` shows on the site of this number, as far as it is known without
+    /// verifying anything: a token, or a password that was verified when this network showed it. What others have shown
+    /// counts for nothing: so no guess is told from another, but by [`Guard::judge`] and [`Guard::identify`], which
+    /// count them.
     pub fn identity(
         &self,
-        request: Option<Request<'_>>,
+        (request, network): (Option<Request<'_>>, Option<Network>),
         of: (u32, Instant),
         known: &mut Known,
     ) -> Option<Identity<'_>> {
         match shown(request)? {
             Shown::Bearer(token) => self.token(token),
-            Shown::Basic(encoded) => {
-                self.known(&self.tag_of(encoded), of, known, |held| &held.verified).map(Identity::User)
-            }
+            Shown::Basic(encoded) => self.known(&self.tag_from(network, encoded), of, known).map(Identity::User),
         }
     }
 
@@ -405,20 +405,14 @@ impl Guard {
         found
     }
 
-    /// The user whom `among` has for this tag.
-    fn known(
-        &self,
-        tag: &Tag,
-        (site, now): (u32, Instant),
-        known: &mut Known,
-        among: fn(&Held) -> &Remembered,
-    ) -> Option<&str> {
+    /// The user whose password a network has shown, by the tag of both.
+    fn known(&self, tag: &Tag, (site, now): (u32, Instant), known: &mut Known) -> Option<&str> {
         let place = &mut known.0[usize::from(tag[0]) % 16];
         let own = place.filter(|(of, other, verified)| *of == site && other == tag && now < verified.until);
         let verified = match own {
             Some((_, _, verified)) => verified,
             None => {
-                let verified = among(&self.held()).find(tag, now)?;
+                let verified = self.held().met.find(tag, now)?;
                 *place = Some((site, *tag, verified));
                 verified
             }
@@ -644,7 +638,8 @@ fn tag(key: &hmac::Key, parts: &[&[u8]]) -> Tag {
     tag
 }
 
-fn network_of(client: IpAddr) -> Network {
+/// The network of a client.
+pub fn network_of(client: IpAddr) -> Network {
     match client.to_canonical() {
         IpAddr::V4(address) => (false, u64::from(address.to_bits())),
         IpAddr::V6(address) => (true, (address.to_bits() >> 64) as u64), // The upper half.

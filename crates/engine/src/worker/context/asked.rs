@@ -10,8 +10,9 @@ use std::sync::Arc;
 use lamna_config::proxies::{ForwardedField, Peer, TrustedProxies};
 use lamna_proto::exchange::RequestedResource;
 use lamna_proto::gateway::Believed;
+use lamna_proto::message::Request;
 use lamna_proto::time::Instant;
-use lamna_site::content::access::{AuthAssertions, Evidence, Identity, Known, Rules};
+use lamna_site::content::access::{AuthAssertions, Evidence, Identity, Known, Network, Rules, network_of};
 use lamna_site::content::at_once::ClientNetwork;
 use lamna_site::content::route::{Clearance, Effective};
 use lamna_site::content::site::{Site, Sites};
@@ -66,7 +67,7 @@ impl<'r> Asked<'r> {
     pub(super) fn clearance(&self, (now, known): (Instant, &mut Known)) -> &Clearance {
         self.clearance.get_or_init(|| {
             let Some(guard) = &self.site.guard else { return Clearance::default() };
-            let identity = guard.identity(self.requested.request, (self.site.index, now), known);
+            let identity = guard.identity(self.shown(), (self.site.index, now), known);
             let evidence = Evidence { client: self.client(), client_subject: self.over.client_subject(), identity };
             self.site.routes.clearance(|rule| evidence.fulfils(rule))
         })
@@ -82,12 +83,17 @@ impl<'r> Asked<'r> {
 
     /// The client that it counts for. None for a proxy that does not name its client: it would be all of its clients.
     pub fn counted_client(&self) -> Option<IpAddr> {
-        self.client().filter(|client| !self.proxies.trust(Some(*client)))
+        counted_client(self.client(), self.proxies)
     }
 
     /// The network that it counts for, of that client.
     pub(super) fn network(&self) -> Option<ClientNetwork> {
         self.counted_client().map(ClientNetwork::of)
+    }
+
+    /// What it shows of its client's identity, and the network that shows it.
+    fn shown(&self) -> (Option<Request<'r>>, Option<Network>) {
+        (self.requested.request, self.counted_client().map(network_of))
     }
 
     /// Whether it comes from a proxy that does not name its client.
@@ -127,7 +133,12 @@ impl<'r> Asked<'r> {
             return Some(Identity::Service(user));
         }
         let guard = self.site.guard.as_ref().filter(|_| rules.ask_for_credentials())?;
-        let shown = guard.identity(self.requested.request, (self.site.index, now), known);
+        let shown = guard.identity(self.shown(), (self.site.index, now), known);
         shown.or(self.over.client_subject().map(Identity::Certificate))
     }
+}
+
+/// The client that a request of `client` counts for; see [`Asked::counted_client`].
+pub(super) fn counted_client(client: Option<IpAddr>, proxies: &TrustedProxies) -> Option<IpAddr> {
+    client.filter(|client| !proxies.trust(Some(*client)))
 }

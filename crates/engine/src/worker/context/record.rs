@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use lamna_config::access_log::SiteLog;
-use lamna_config::proxies::Peer;
+use lamna_config::proxies::{Peer, TrustedProxies};
 use lamna_io::log::{LogBuffer, Record};
 use lamna_proto::conn::{Answered, Connection};
 use lamna_proto::exchange::RequestedResource;
@@ -16,7 +16,7 @@ use lamna_proto::message::{Field, Request};
 use lamna_proto::parse::host;
 use lamna_proto::parse::target::{self, Target};
 use lamna_proto::time::Instant;
-use lamna_site::content::access::{AuthAssertions, Identity, Known};
+use lamna_site::content::access::{AuthAssertions, Identity, Known, network_of};
 use lamna_site::content::route::Effective;
 use lamna_site::content::site::{Site, Sites};
 use lamna_site::gateway;
@@ -24,6 +24,7 @@ use lamna_sys::metrics::step_timer::{self, Step};
 use lamna_tls::Negotiated;
 
 use super::WorkerContext;
+use super::asked::counted_client;
 use crate::worker::cache_key::CacheKeys;
 use crate::worker::transport::Transport;
 
@@ -40,7 +41,7 @@ impl WorkerContext<'_> {
             let is_named = shared.request_id || buffer.names_requests(log);
             let (named, mut digits) = (answered.request.filter(|_| is_named), [0; 16]);
             let id = named.map(|request| shared.proxies.name_of(peer, request, &mut digits));
-            let user = user_of(&shared.sites, &answered, self.now, &mut self.known);
+            let user = user_of((&shared.sites, &shared.proxies), (&answered, client), self.now, &mut self.known);
             buffer.push(log, self.unix_ms, &Record { tls, id, user, ..record(&answered, client) });
         }
     }
@@ -98,13 +99,19 @@ fn host_of(request: Request<'_>) -> Option<&[u8]> {
 }
 
 /// The user that an answered request is from, where the server has made sure of that.
-fn user_of<'s>(sites: &'s Sites, answered: &'s Answered<'_>, now: Instant, known: &mut Known) -> Option<&'s str> {
+fn user_of<'s>(
+    (sites, proxies): (&'s Sites, &TrustedProxies),
+    (answered, client): (&'s Answered<'_>, Option<IpAddr>),
+    now: Instant,
+    known: &mut Known,
+) -> Option<&'s str> {
     if let Some(assertions) = AuthAssertions::of(answered.found.as_ref()) {
         return assertions.user.as_deref();
     }
     let request = answered.request.filter(|_| sites.have_guards() && ![401, 403, 429].contains(&answered.status))?;
     let site = sites.find(host_of(request));
-    site.guard.as_ref()?.identity(Some(request), (site.index, now), known).map(Identity::name)
+    let network = counted_client(client, proxies).map(network_of);
+    site.guard.as_ref()?.identity((Some(request), network), (site.index, now), known).map(Identity::name)
 }
 
 /// The record of an answered request of `client`.

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use lamna_config::route::Changes;
 use lamna_proto::counter::add;
 use lamna_proto::error::Refusal;
 use lamna_proto::exchange::RequestedResource;
@@ -170,13 +171,15 @@ pub(super) fn without_application(context: &mut WorkerContext<'_>, asked: &Asked
 }
 
 /// Finds out whose a request is, though anybody may ask, where its answer goes by what its client may have: for a
-/// folder, and for what is mounted. Has clients sign in that want to.
+/// folder, for what is mounted, and for a change, which may be of other paths than the one that is asked for. Has
+/// clients sign in that want to.
 fn identify(context: &mut WorkerContext<'_>, asked: &Asked<'_>) -> Outcome {
     let Asked { requested, site, .. } = *asked;
     let (Some(guard), Some(request)) = (&site.guard, requested.request) else { return Outcome::Next };
     let goes_by_client = site.settings.browse || site.texts.is_some();
     let (is_folder, method) = (goes_by_client && requested.path.ends_with(b"/"), request.head.method);
-    if !(is_folder || method.is_of_webdav()) {
+    let may_change = |context: &mut WorkerContext<'_>| context.rules(asked).changes != Changes::default();
+    if !(is_folder || method.is_of_webdav() || !method.reads() && may_change(context)) {
         return Outcome::Next;
     }
     let signs_in = is_folder
