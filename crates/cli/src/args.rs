@@ -177,7 +177,7 @@ pub(crate) struct HashPasswordArgs {
 /// The arguments of `import`.
 #[derive(Debug, Args)]
 pub(crate) struct ImportArgs {
-    /// The other configuration, as in /etc/nginx/sites-enabled/default, /etc/caddy/Caddyfile or haproxy.cfg
+    /// The other configuration, of nginx, Caddy, HAProxy or Apache: as in /etc/nginx/sites-enabled/default or /etc/caddy/Caddyfile
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
 

@@ -122,7 +122,7 @@ fn a_site_in_maintenance_answers_nothing_but_503_and_at_once(engine: Engine) {
         (line.rsplit(' ').next().unwrap().parse::<u64>().unwrap() >= 60).then_some(())
     });
     let refused = order(&server, &["maintenance", "on", "c.test"]).expect_err("there is no such site");
-    assert!(refused.contains("The sites are a.test, b.test"), "{refused}");
+    assert!(refused.contains("(the sites are a.test, b.test)"), "{refused}");
     server.finish();
 }
 

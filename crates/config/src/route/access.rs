@@ -161,6 +161,8 @@ pub(crate) fn accounts(
         match std::fs::read_to_string(&path) {
             Err(error) => checker.expect(false, file, &format!("cannot be read: {error}")),
             Ok(text) => {
+                // Editors of Windows begin files with a byte order mark.
+                let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
                 for (number, line) in (1..).zip(text.lines()) {
                     let line = line.trim();
                     if line.is_empty() || line.starts_with('#') {

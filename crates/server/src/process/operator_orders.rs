@@ -86,6 +86,7 @@ pub(crate) fn order_upstream(
         }
         let all = sites.flat_map(|(settings, _)| settings.gateways()).flat_map(addresses);
         let mut all: Vec<String> = all.collect();
+        all.sort();
         all.dedup();
         let all = if all.is_empty() { "there are no applications".to_owned() } else { all.join(", ") };
         return Err(format!("no application is at {:?}; the addresses are {all}", order.address));
@@ -194,8 +195,8 @@ fn site_of(name: &str, sites: &[SiteSettings]) -> Result<String, String> {
     found.ok_or_else(|| {
         let names: Vec<String> = labels().collect();
         let near = nearest(name, names.iter().map(String::as_str));
-        let near = near.map(|near| format!("did you mean {near}? ")).unwrap_or_default();
-        format!("there is no site {:?}; {near}The sites are {}", name, names.join(", "))
+        let near = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+        format!("there is no site {name:?}{near} (the sites are {})", names.join(", "))
     })
 }
 
@@ -240,8 +241,8 @@ mod tests {
         let settings = settings();
         let on = || order("a.test", true);
         for (order, said) in [
-            (order("c.test", true), "The sites are a.test, b.test"),
-            (order("a.tset", true), "did you mean a.test?"),
+            (order("c.test", true), "there is no site \"c.test\" (the sites are a.test, b.test)"),
+            (order("a.tset", true), "there is no site \"a.tset\"; did you mean a.test? (the sites are a.test, b.test)"),
             (MaintenanceOrder { retry_after_s: Some(0), ..on() }, "retry_after_s is 1 to"),
             (MaintenanceOrder { except: Some(vec!["x".into()]), ..on() }, "is not a network"),
             (MaintenanceOrder { page: Some("x".repeat(PAGE_BYTES_MAX + 1)), ..on() }, "more than 64 KiB"),
@@ -270,6 +271,13 @@ mod tests {
         for (address, site) in [("127.0.0.1:3", None), ("127.0.0.1:1", Some("b.test")), ("127.0.0.1:1", Some("c"))] {
             assert!(of(drain, address, site).is_err());
         }
+        // Each address is named once, however many routes ask there.
+        let mut twice = settings.clone();
+        let again = twice.sites[0].routes.clone();
+        twice.sites[0].routes.extend(again);
+        let order = UpstreamOrder { verb: drain, address: "127.0.0.1:3".into(), site: None };
+        let unknown = order_upstream(&order, &twice, &state, &places).unwrap_err();
+        assert!(unknown.ends_with("the addresses are 127.0.0.1:1, 127.0.0.1:2"), "{unknown}");
         of(undrain, "127.0.0.1:1", None).unwrap();
         assert!(!is_drained("127.0.0.1:1"));
         of(drain, "127.0.0.1:2", None).unwrap();
