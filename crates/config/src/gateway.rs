@@ -133,7 +133,7 @@ pub struct BufferSettings {
 impl BufferSettings {
     /// Those of content whose length the client does not say.
     pub fn of_unsized() -> BufferSettings {
-        BufferSettings { content: BufferedContent::Unsized, ..BufferSettings::default() }
+        BufferSettings { content: BufferedContent::Unsized, bytes_max: UNSIZED_BYTES_MAX, ..BufferSettings::default() }
     }
 }
 
@@ -411,5 +411,7 @@ pub const BUFFER_BYTES: u64 = 64 * 1024;
 pub const BUFFER_DIRECTORY: &str = "/var/tmp";
 /// The most bytes of a buffered request where `body_bytes_max` does not say: so that one client does not fill a disk.
 pub const BUFFERED_BYTES_MAX: u64 = 1 << 30;
+/// The same of content whose length the client does not say, where no route asks for that: anybody may send it.
+pub const UNSIZED_BYTES_MAX: u64 = 16 << 20;
 /// The time that other servers wait for an answer (nginx, Apache, HAProxy's examples).
 pub const TIMEOUT_MS: u32 = 60_000;

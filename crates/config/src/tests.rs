@@ -77,6 +77,7 @@ fn one_file_holds_everything() {
         connection_limit = 100
         application_limit = 77
         network_bytes_max = "4MiB"
+        network_buffer_bytes_max = "8MiB"
         account = true
         helpers_max = 8
         threads = 9
@@ -159,6 +160,7 @@ fn one_file_holds_everything() {
         connection_limit: 100,
         application_limit: 77,
         network_bytes_max: 4 << 20,
+        network_buffer_bytes_max: 8 << 20,
         limit_exempt: Settings::default().limit_exempt,
         account: true,
         helpers_max: 8,
@@ -666,4 +668,19 @@ fn every_configuration_of_the_known_applications_loads() {
         let read = crate::parse_unseen(block, Path::new("/etc/lamna/lamna.toml"));
         assert!(read.is_ok(), "{block}{}", read.map(|_| ()).unwrap_err());
     }
+}
+
+#[test]
+fn a_file_of_users_may_begin_with_a_byte_order_mark_and_a_mistake_in_it_is_told_of_alone() {
+    let hash = "$argon2id$v=19$m=64,t=1,p=1$c2FsdHNhbHRzYWx0c2FsdA$kyj4KAQPkDHofxQqmZFrtcrDql5eltyrs3W6/tB5JPs";
+    let access = "access = { users = [\"ada\"] }";
+    let directory = directory_with(&format!("[[site]]\nroot = \"site\"\nusers_file = \"users\"\n{access}\n"));
+    let load_with = |users: &str| {
+        fs::write(directory.path().join("users"), users).unwrap();
+        load(Some(&directory.path().join("lamna.toml")), &Overrides::default())
+    };
+    let settings = load_with(&format!("\u{feff}ada:{hash}\n")).unwrap();
+    assert!(settings.sites[0].accounts.users.contains_key("ada"));
+    let refused = load_with("ada\n").unwrap_err().to_string();
+    assert!(refused.contains("line 1 is not NAME:HASH") && !refused.contains("no such user"), "{refused}");
 }

@@ -29,6 +29,7 @@ mod retried;
 mod secure;
 mod shares;
 mod smuggling;
+mod spooled;
 pub(crate) mod sticky;
 mod supervised;
 pub(crate) mod variables;

@@ -203,6 +203,11 @@ pub static SETTINGS: &[Setting] = &[
         "The most memory that waiting connections of each client network hold in a process; 0 for any amount: docs/limits.md",
     ),
     Setting::new(
+        "network_buffer_bytes_max",
+        number!(Bytes, 0..=16 << 40, network_buffer_bytes_max),
+        "The most content of each client network that a process keeps in files for applications, but always as much as a request may have; four times as much of all; 0 for any amount: docs/limits.md",
+    ),
+    Setting::new(
         "limit_exempt",
         Kind::List {
             form: "networks",

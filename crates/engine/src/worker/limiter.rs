@@ -40,8 +40,10 @@ use lamna_config::settings::Settings;
 use lamna_config::site_limit::{LimitKey, SiteLimit};
 use lamna_site::content::access::{Attempts, Identity, WrongPasswords};
 use lamna_site::content::answers::{self, Extras};
+use lamna_site::content::at_once::ClientNetwork;
 use lamna_site::content::page_file::PageFile;
 use lamna_site::content::site::{Site, Sites};
+use lamna_site::gateway::spooled::{SpoolLimit, SpoolPayer, Spooled};
 use lamna_site::upstream::shares::Payer;
 use lamna_sys::metrics::counters::Counters;
 use lamna_sys::shared_memory::SharedMemory;
@@ -68,6 +70,8 @@ pub struct Counted {
     connected: Connected,
     /// Those that share bandwidth.
     sharing: Sharing,
+    /// Files of this process that keep content for applications.
+    spooled: Arc<Spooled>,
 }
 
 /// Decides whether requests are within the limits.
@@ -84,6 +88,8 @@ pub struct Limiter {
     connections: Option<Arc<ConnectionLimit>>,
     /// Decides about connections to applications, if there is a limit of them.
     applications: Option<Arc<ApplicationLimit>>,
+    /// Decides about files that keep content for applications.
+    spools: Arc<SpoolLimit>,
     counters: SharedMemory<Counters>,
 }
 
@@ -117,7 +123,8 @@ impl Counted {
     /// No room in the address space.
     pub fn new() -> Result<Counted, Errno> {
         let (connected, sharing) = (Connected::new()?, Sharing::new()?);
-        Ok(Counted { buckets: SharedMemory::zeroed()?, hasher: RandomState::new(), connected, sharing })
+        let (hasher, spooled) = (RandomState::new(), Arc::default());
+        Ok(Counted { buckets: SharedMemory::zeroed()?, hasher, connected, sharing, spooled })
     }
 
     /// The same, where `processes` count connections.
@@ -174,13 +181,20 @@ impl Limiter {
         let wrong_passwords: Arc<dyn WrongPasswords> = Arc::new(counted.clone());
         let (rate, exempt) = (settings.request_limit, settings.limit_exempt.clone());
         let applications = ApplicationLimit::new(settings, &counted.connected, &counters);
-        Limiter { rate, exempt, counted, wrong_passwords, connections, applications, counters }
+        let spools = Arc::new(SpoolLimit::new(settings, counted.spooled.clone(), counters.clone()));
+        Limiter { rate, exempt, counted, wrong_passwords, connections, applications, spools, counters }
     }
 
     /// The payer of a connection to an application that a request of `client` takes; none if it counts for no network.
     pub fn payer(&self, client: Option<IpAddr>) -> Option<Payer> {
         let (limit, client) = self.applications.as_ref().zip(client)?;
         limit.counts(client).then(|| Payer { shares: limit.clone(), client })
+    }
+
+    /// For whom a file counts that keeps content of a request of `client` for an application.
+    pub fn spools(&self, client: Option<IpAddr>) -> SpoolPayer<'_> {
+        let is_limited = |client: &IpAddr| !self.exempt.iter().any(|network| network.contains(*client));
+        SpoolPayer { limit: &self.spools, network: client.filter(is_limited).map(ClientNetwork::of) }
     }
 
     /// The limit of connections, if there is one.

@@ -5,7 +5,8 @@
 //! be under way. Clients that are not known by their network (Unix sockets, proxies that do not say for whom they ask)
 //! are held by the number of all.
 
-use std::net::IpAddr;
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A client network: a /32 of IPv4, or a /64 of IPv6.
@@ -25,6 +26,15 @@ impl ClientNetwork {
     pub(super) fn to_bytes(self) -> [u8; 9] {
         let [a, b, c, d, e, f, g, h] = self.1.to_be_bytes();
         [u8::from(self.0), a, b, c, d, e, f, g, h]
+    }
+}
+
+impl fmt::Display for ClientNetwork {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            ClientNetwork(false, bits) => write!(formatter, "{}", Ipv4Addr::from_bits(bits as u32)), // It is from one.
+            ClientNetwork(true, bits) => write!(formatter, "{}/64", Ipv6Addr::from_bits(u128::from(bits) << 64)),
+        }
     }
 }
 

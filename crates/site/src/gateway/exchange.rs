@@ -56,6 +56,7 @@ use super::outgoing::Outgoing;
 use super::reading::{Reading, Receipt, stream_head, tunnel_head};
 use super::request::{GatewayRequest, keeps, preface_of};
 use super::restored::Restored;
+use super::spooled::SpoolShare;
 use super::websocket::Opening;
 use super::{affinity, piece, report, spare};
 use crate::content::route::Effective;
@@ -171,7 +172,8 @@ impl Gateway {
             content,
             upload: if content == RequestContent::None { Upload::Whole } else { Upload::Awaited },
             expectation: Expectation::None,
-            buffer: keeps(gateway_request.group, content).map(ContentBuffer::new),
+            buffer: keeps(gateway_request.group, content)
+                .map(|settings| ContentBuffer::new(settings, SpoolShare::of(gateway_request.spools))),
             preface: preface_of(gateway_request),
             head,
             state: State::Selecting,

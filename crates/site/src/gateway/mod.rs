@@ -25,6 +25,7 @@ mod request;
 mod restored;
 mod service;
 mod spare;
+pub mod spooled;
 #[cfg(test)]
 mod tests;
 mod websocket;

@@ -27,6 +27,7 @@ use super::asked_path::{path_at_application, write_asked_path};
 use super::exchange::Gateway;
 use super::restored::Restored;
 use super::service::AuthRequest;
+use super::spooled::SpoolPayer;
 use super::websocket::Opening;
 use crate::cache::Script;
 use crate::content::access::{AuthAssertions, Identity};
@@ -69,6 +70,8 @@ pub struct GatewayRequest<'a> {
     pub called: &'a str,
     /// The client network for which the connection to the application counts; none if it counts for none.
     pub payer: Option<&'a Payer>,
+    /// For whom the file counts that keeps the content, and how much it may take.
+    pub spools: SpoolPayer<'a>,
 }
 
 impl<'a> GatewayRequest<'a> {

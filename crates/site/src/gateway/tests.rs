@@ -19,8 +19,10 @@ use lamna_proto::gateway::Believed;
 use lamna_proto::message::Request;
 use lamna_proto::parse::head::{self, Parsed};
 use lamna_proto::time::Instant;
+use lamna_sys::shared_memory::SharedMemory;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::spooled::{SpoolLimit, SpoolPayer};
 use super::{Gateway, GatewayRequest, begin};
 use crate::content::site::Sites;
 use crate::upstream::group::Group;
@@ -158,6 +160,7 @@ impl Front {
         let rules = &site.routes.effective(target, &[]);
         let client = Some([192, 0, 2, 7].into());
         let (is_secure, group) = (false, &self.group);
+        let limit = &Arc::new(SpoolLimit::new(&Settings::default(), Arc::default(), SharedMemory::default()));
         begin(&GatewayRequest {
             site,
             rules,
@@ -174,6 +177,7 @@ impl Front {
             script: None,
             called: "7f",
             payer: None,
+            spools: SpoolPayer { limit, network: None },
         })
         .unwrap()
     }

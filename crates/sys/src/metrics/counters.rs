@@ -84,6 +84,9 @@ shared_counters! {
         /// Connections refused or closed because their client network had as many, or held as much memory, as it may.
         pub connections_limited = Row::counter("lamna_connections_limited_total")
             .json("connections.limited").text("over limits", "connections");
+        /// Requests answered with 503 because the content kept for applications took as many bytes in files as it may.
+        pub buffers_refused = Row::counter("lamna_buffers_refused_total")
+            .json("connections.buffers_refused").text("over limits", "buffers");
         /// Targets that were in the cache, and compared with the file system within the last second.
         pub hits = Row::counter("lamna_cache_lookups_total").labels(&[("result", "hit")])
             .family("What workers knew of the targets that were asked for.").json("lookups.hits").text("lookups", "hits");

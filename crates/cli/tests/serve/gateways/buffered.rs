@@ -2,6 +2,7 @@
 
 use std::io::Read;
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 
@@ -58,14 +59,14 @@ fn start(engine: Engine, application: &Application) -> Server {
 }
 
 /// Sends `content` in chunks, all but the last byte of it, and its end with [`end_chunks`].
-fn begin_chunks(client: &mut Client<TcpStream>, path: &str, content: &[u8]) {
+pub(super) fn begin_chunks(client: &mut Client<TcpStream>, path: &str, content: &[u8]) {
     client.send(format!("POST {path} HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n").as_bytes());
     for chunk in content[..content.len() - 1].chunks(50_000) {
         client.send(&[format!("{:x}\r\n", chunk.len()).as_bytes(), chunk, b"\r\n"].concat());
     }
 }
 
-fn end_chunks(client: &mut Client<TcpStream>, content: &[u8]) -> Response {
+pub(super) fn end_chunks(client: &mut Client<TcpStream>, content: &[u8]) -> Response {
     client.send(&[b"1\r\n", &content[content.len() - 1..], b"\r\n0\r\n\r\n"].concat());
     client.receive(true).unwrap()
 }
@@ -218,15 +219,23 @@ fn a_full_disk_is_said_and_holds_nothing_afterwards(engine: Engine) {
     server.finish();
 }
 
-/// Files without a name that the processes of a server hold.
-fn files_held(server: &Server) -> usize {
+/// The lengths of files without a name that the processes of a server hold.
+pub(super) fn lengths_of_files_held(server: &Server) -> Vec<u64> {
+    let kept = server.directory().join("kept");
+    let is_kept = |descriptor: &PathBuf| {
+        let link = std::fs::read_link(descriptor).unwrap_or_default();
+        link.starts_with(&kept) && link.to_string_lossy().ends_with("(deleted)")
+    };
     let of = |process: i32| {
         let descriptors = std::fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
-        let links = descriptors.filter_map(|descriptor| std::fs::read_link(descriptor.path()).ok());
-        let kept = server.directory().join("kept");
-        links.filter(|link| link.starts_with(&kept) && link.to_string_lossy().ends_with("(deleted)")).count()
+        let files = descriptors.map(|descriptor| descriptor.path()).filter(is_kept);
+        files.filter_map(|file| Some(std::fs::metadata(file).ok()?.len())).collect::<Vec<u64>>()
     };
-    processes_of(&server.directory().join("lamna.toml")).into_keys().map(of).sum()
+    processes_of(&server.directory().join("lamna.toml")).into_keys().flat_map(of).collect()
+}
+
+fn files_held(server: &Server) -> usize {
+    lengths_of_files_held(server).len()
 }
 
 fn nothing_is_left_when_the_client_leaves(engine: Engine) {

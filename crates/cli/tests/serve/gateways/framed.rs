@@ -174,7 +174,7 @@ fn over_fastcgi() -> SocketAddr {
 }
 
 /// The same as `over_fastcgi`, over SCGI or uwsgi: its end is that of the connection.
-fn over_stream(protocol: Protocol) -> SocketAddr {
+pub(super) fn over_stream(protocol: Protocol) -> SocketAddr {
     listen(move |stream| {
         let mut line = BufReader::new(stream);
         let (variables, content) = take(protocol, &mut line)?;

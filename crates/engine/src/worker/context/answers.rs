@@ -394,6 +394,7 @@ impl ApplicationRequest<'_> {
             is_secure,
             called,
             payer,
+            spools: shared.limiter.spools(asked.counted_client()),
         };
         gateway::begin_with(&gateway_request, fields)
     }

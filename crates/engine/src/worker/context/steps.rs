@@ -301,6 +301,7 @@ impl<'a> WorkerContext<'a> {
             is_secure: asked.is_secure(),
             called: &asked.name(),
             payer: payer.as_ref(),
+            spools: self.shared.limiter.spools(asked.counted_client()),
         };
         match gateway::begin_auth_request(&gateway_request, service, before) {
             Ok(auth_request) => Outcome::Run(Box::new(auth_request)),

@@ -25,14 +25,17 @@ use rustix::io::Errno;
 use super::progress::{Told, Upload};
 use super::{Gateway, State};
 use crate::gateway::report;
+use crate::gateway::spooled::{Full, SpoolShare};
 
 /// Content of one request.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct ContentBuffer {
     settings: BufferSettings,
     /// Content that is not in the file; later room to read from it.
     memory: Vec<u8>,
     file: Option<SpoolFile>,
+    /// The bytes of the file, as they are counted.
+    spooled: SpoolShare,
     is_whole: bool,
     /// Bytes that have been given to the connection that is used.
     pub(super) sent: u64,
@@ -44,12 +47,43 @@ pub(super) struct ContentBuffer {
     failed: Option<Errno>,
 }
 
+/// Why content is not kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unkept {
+    /// It cannot be, or is too long.
+    Failed(Errno),
+    /// Files take as much as they may.
+    Full,
+}
+
+impl From<Errno> for Unkept {
+    fn from(errno: Errno) -> Unkept {
+        Unkept::Failed(errno)
+    }
+}
+
+impl From<Full> for Unkept {
+    fn from(Full: Full) -> Unkept {
+        Unkept::Full
+    }
+}
+
 /// Bytes that are read and sent at once, and gathered for one write: a step elsewhere costs some 10 microseconds.
 const PIECE_BYTES: usize = 64 * 1024;
 
 impl ContentBuffer {
-    pub(super) fn new(settings: BufferSettings) -> ContentBuffer {
-        ContentBuffer { settings, ..ContentBuffer::default() }
+    pub(super) fn new(settings: BufferSettings, spooled: SpoolShare) -> ContentBuffer {
+        ContentBuffer {
+            settings,
+            memory: Vec::new(),
+            file: None,
+            spooled,
+            is_whole: false,
+            sent: 0,
+            has_ended: false,
+            awaits_disk: false,
+            failed: None,
+        }
     }
 
     /// Its memory and descriptors.
@@ -79,14 +113,15 @@ impl ContentBuffer {
         has_room
     }
 
-    fn take(&mut self, content: &[u8], is_last: bool) -> Result<(), Errno> {
+    fn take(&mut self, content: &[u8], is_last: bool) -> Result<(), Unkept> {
         let kept = self.file.as_ref().map_or(0, SpoolFile::bytes) + self.memory.len() as u64;
         if kept + content.len() as u64 > self.settings.bytes_max {
-            return Err(Errno::FBIG);
+            return Err(Unkept::Failed(Errno::FBIG));
         }
         match self.may_block() {
             false => self.memory.extend_from_slice(content),
             true => {
+                self.spooled.add((self.memory.len() + content.len()) as u64)?;
                 let file = match &mut self.file {
                     Some(file) => file,
                     None => self.file.insert(SpoolFile::create(&self.settings.directory)?),
@@ -147,12 +182,16 @@ impl ContentBuffer {
     }
 }
 
+const FULL: &str = "As much content of requests is kept as may be. Please try again in a moment.";
+
 impl Gateway {
     /// Keeps content as long as not all of it is there. What comes of the step, unless the application can be asked.
     pub(super) fn keep(&mut self, input: &Input<'_>) -> Option<StepResult> {
         let buffer = self.buffer.as_mut().filter(|buffer| !buffer.is_whole)?;
-        if let Err(errno) = buffer.take(input.content, input.is_last) {
-            return Some(self.refuse_content(errno));
+        match buffer.take(input.content, input.is_last) {
+            Ok(()) => {}
+            Err(Unkept::Failed(errno)) => return Some(self.refuse_content(errno)),
+            Err(Unkept::Full) => return Some(self.page(503, FULL)),
         }
         if !input.is_last {
             return Some(StepResult::Continue);
