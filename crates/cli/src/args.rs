@@ -177,7 +177,7 @@ pub(crate) struct HashPasswordArgs {
 /// The arguments of `import`.
 #[derive(Debug, Args)]
 pub(crate) struct ImportArgs {
-    /// The other configuration, of nginx, Caddy, HAProxy or Apache: as in /etc/nginx/sites-enabled/default or /etc/caddy/Caddyfile
+    /// The other configuration, of nginx, Caddy, HAProxy or Apache, as in /etc/caddy/Caddyfile
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
 

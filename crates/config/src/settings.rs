@@ -84,8 +84,8 @@ pub const APPLICATION_LIMIT: u64 = 500;
 /// The default of [`Settings::network_bytes_max`].
 pub const NETWORK_BYTES_MAX: u64 = 64 << 20;
 
-/// The default of [`Settings::network_buffer_bytes_max`]: sixteen requests of FastCGI, SCGI or uwsgi that do not say how
-/// long their content is.
+/// The default of [`Settings::network_buffer_bytes_max`]: sixteen requests of FastCGI, SCGI or uwsgi that do not say
+/// how long their content is.
 pub const NETWORK_BUFFER_BYTES_MAX: u64 = 256 << 20;
 
 /// The default of [`Settings::limit_exempt`]: this machine.
@@ -194,7 +194,8 @@ pub struct Settings {
     pub application_limit: u64,
     /// The most memory that the connections of each client network hold in a process while they wait; 0 for any amount.
     pub network_bytes_max: u64,
-    /// The most bytes of files that keep content of each client network for applications in a process; 0 for any amount.
+    /// The most bytes of files in which a process keeps content of each client network for applications; 0 for any
+    /// amount.
     pub network_buffer_bytes_max: u64,
     /// Networks of clients that no limit is for.
     pub limit_exempt: Vec<Network>,

@@ -376,10 +376,8 @@ impl Guard {
         })
     }
 
-    /// The identity that a request from `network` shows on the site of this number, as far as it is known without
-    /// verifying anything: a token, or a password that was verified when this network showed it. What others have shown
-    /// counts for nothing: so no guess is told from another, but by [`Guard::judge`] and [`Guard::identify`], which
-    /// count them.
+    /// The identity that a request from `network` shows on the site of this number: a token, or a password that this
+    /// network has shown before. Others count for nothing: guesses are told apart only where they are counted.
     pub fn identity(
         &self,
         (request, network): (Option<Request<'_>>, Option<Network>),

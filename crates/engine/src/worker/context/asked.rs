@@ -91,7 +91,7 @@ impl<'r> Asked<'r> {
         self.counted_client().map(ClientNetwork::of)
     }
 
-    /// What it shows of its client's identity, and the network that shows it.
+    /// The request, which may show credentials, and the network that shows them.
     fn shown(&self) -> (Option<Request<'r>>, Option<Network>) {
         (self.requested.request, self.counted_client().map(network_of))
     }
