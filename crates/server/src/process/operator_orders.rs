@@ -241,7 +241,7 @@ mod tests {
         let settings = settings();
         let on = || order("a.test", true);
         for (order, said) in [
-            (order("c.test", true), "there is no site \"c.test\" (the sites are a.test, b.test)"),
+            (order("other", true), "there is no site \"other\" (the sites are a.test, b.test)"),
             (order("a.tset", true), "there is no site \"a.tset\"; did you mean a.test? (the sites are a.test, b.test)"),
             (MaintenanceOrder { retry_after_s: Some(0), ..on() }, "retry_after_s is 1 to"),
             (MaintenanceOrder { except: Some(vec!["x".into()]), ..on() }, "is not a network"),
