@@ -336,6 +336,7 @@ impl RunningEngine {
             let keys = (old.clock, &old.tickets);
             Arc::new(open_sites(settings, &old.services, &confinement, &old.counters, keys, Some(&old.sites))?)
         };
+        let confinement = around_roots(confinement, settings)?;
         let same_store = same_sites && reload::keeps_cache(before, settings);
         let store = match same_store {
             true => old.store.clone(),
@@ -544,6 +545,7 @@ fn prepare(
         (shared_metrics.clock, &shared_metrics.tickets),
         None,
     )?);
+    let confinement = around_roots(confinement, settings)?;
     listen::follow(&listeners, settings);
     let store =
         Arc::new(store(settings, &shared_metrics.embedded, &sites, shared_metrics.clock, &shared_metrics.cache));
@@ -610,6 +612,13 @@ fn open_tls(
     counters: &SharedMemory<Counters>,
 ) -> Result<Option<Arc<Endpoint>>, ServeError> {
     Endpoint::open(settings, tickets.clone(), counters.clone(), &[Alpn::Http2, Alpn::Http1]).map_err(ServeError::Tls)
+}
+
+/// The confinement of threads whose roots have been opened: another one if a directory has taken the place of a root
+/// since `confinement` was made, or that root could not be read. A root that is still open as it was before is looked
+/// up when it is first used.
+fn around_roots(confinement: Arc<Confinement>, settings: &Settings) -> Result<Arc<Confinement>, ServeError> {
+    Ok(if confinement.is_current() { confinement } else { Arc::new(Confinement::of(settings)?) })
 }
 
 /// Names of applications are looked up by threads that begin here. Those of the sites `before` go on as they are where

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -61,7 +62,7 @@ pub(crate) fn start_php(directory: &Path, socket: &Path) -> Option<Php> {
     let mut command = Command::new(program);
     command.args(["--nodaemonize", "--allow-to-run-as-root", "--fpm-config"]).arg(directory.join("fpm.conf"));
     let php = Php(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok()?);
-    eventually("php-fpm listens", PATIENCE, || socket.exists().then_some(()));
+    eventually("php-fpm listens", PATIENCE, || UnixStream::connect(socket).ok());
     Some(php)
 }
 
