@@ -71,14 +71,18 @@ const DEPTH_MAX: usize = 24;
 /// `folder`, where it is.
 fn with_folders(directives: &mut Vec<Directive>, folder: Option<&str>, files: Files<'_>, draft: &mut Draft) {
     let mut roots: Vec<String> = Vec::new();
-    let mut is_believed = false;
+    let (mut is_believed, mut names) = (false, Vec::new());
     each(directives, &mut |directive| match &*directive.name {
         "documentroot" => roots.push(directive.argument(0).trim_end_matches('/').to_owned()),
+        "accessfilename" => names.extend(directive.arguments().iter().cloned()),
         "allowoverride" => is_believed |= !directive.argument(0).eq_ignore_ascii_case("none"),
         _ => {}
     });
     roots.sort();
     roots.dedup();
+    if names.is_empty() {
+        names.push(".htaccess".to_owned());
+    }
     let alone = folder.map(|folder| folder.trim_end_matches('/').to_owned());
     let mut folders = if is_believed { roots } else { Vec::new() };
     folders.extend(alone.clone());
@@ -96,8 +100,12 @@ fn with_folders(directives: &mut Vec<Directive>, folder: Option<&str>, files: Fi
         if alone.as_ref() == Some(&folder) {
             continue;
         }
-        let name = format!("{folder}/.htaccess");
-        let Ok(text) = (files.read)(&name) else { continue };
+        // The first of them that is there counts.
+        let read = |own: &String| {
+            let name = format!("{folder}/{own}");
+            (files.read)(&name).ok().map(|text| (name, text))
+        };
+        let Some((name, text)) = names.iter().find_map(read) else { continue };
         draft.file_names.push(name.clone());
         match syntax::parse(&text, draft.file_names.len() * crate::FILE_LINES) {
             Ok(inner) => {

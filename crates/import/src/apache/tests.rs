@@ -11,10 +11,11 @@ fn import(text: &str, options: &ApacheOptions) -> Result<Imported, Note> {
         "/etc/apache2/more.conf" => Ok("Redirect /inc /x.html\n".to_owned()),
         "/srv/www/.htaccess" => Ok("Redirect gone /old\n".to_owned()),
         "/srv/www/private/.htaccess" => Ok("Require all denied\n".to_owned()),
+        "/srv/www/named/.acl" => Ok("Require all denied\n".to_owned()),
         _ => Err("no such file".to_owned()),
     };
     let list = |pattern: &str| match pattern {
-        "/srv/www/*" => vec!["/srv/www/index.html".to_owned(), "/srv/www/private".to_owned()],
+        "/srv/www/*" => ["index.html", "private", "named"].map(|name| format!("/srv/www/{name}")).to_vec(),
         _ => Vec::new(),
     };
     apache(text, Files { read: &read, list: &list }, options)
@@ -201,6 +202,9 @@ fn what_a_folder_says_itself_counts_behind_what_is_said_of_it() {
         let text = host(&lines);
         assert!(denied(&text, "/private/x") && !denied(&text, "/x"), "{lines}: {text}");
     }
+    // Their name may be another one.
+    let text = host(&format!("AccessFileName .other .acl\n{}", granted("/srv/www")));
+    assert!(denied(&text, "/named/x") && !denied(&text, "/private/x"), "{text}");
     // Those beneath one that is imported alone count as well.
     let text = folder("Options -Indexes");
     assert!(denied(&text, "/private/x") && !denied(&text, "/x"), "{text}");
