@@ -269,7 +269,12 @@ impl ChangeTarget {
     fn directory(&self, action: Action, path: &[u8]) -> Result<OwnedFd, Refused> {
         let directory = self.open_directory(parent_of(path))?;
         for other in other_places(self.site(), parent_of(path), directory.as_fd()).map_err(refused)? {
-            self.judge(action, &[&other, name_of(path)].concat())?;
+            let other = [&other, name_of(path)].concat();
+            self.judge(action, &other)?;
+            // What is stored here would be run there.
+            if !self.leaves_to_files(&other) {
+                return Err(NOT_HERE);
+            }
         }
         Ok(directory)
     }

@@ -27,6 +27,7 @@ for_engines!([
     what_is_withheld_is_had_and_changed_by_no_other_path,
     the_source_of_a_script_is_had_by_no_other_path,
     where_a_path_leads_nowhere_every_change_is_404,
+    nothing_is_stored_by_a_path_at_another_of_which_it_would_be_run,
 ]);
 
 const PAGE: &str = "<!doctype html><title>x</title><p>needle SECRET\n";
@@ -175,4 +176,31 @@ fn where_a_path_leads_nowhere_every_change_is_404(engine: Engine) {
     let kept: Vec<_> = fs::read_dir(server.site().join("kept")).unwrap().flatten().collect();
     assert_eq!(kept.len(), 2, "{kept:?}");
     server.finish();
+}
+
+fn nothing_is_stored_by_a_path_at_another_of_which_it_would_be_run(engine: Engine) {
+    for keys in
+        ["cgi = true", "fastcgi = { to = \"127.0.0.1:1\", extensions = [\"php\"] }", "proxy = \"http://127.0.0.1:1\""]
+    {
+        let config = format!(
+            "h2c = true\n[[site]]\nroot = \"site\"\nwebdav = true\nupload = true\ndelete = true\nmkdir = true\n\
+             [[site.alias]]\nprefix = \"/alias/\"\nroot = \"site/run\"\n[[site.route]]\nmatch = \"/run/*\"\n{keys}\n"
+        );
+        let launch = Launch::new(engine).config(&config).file("run/open.txt", OPEN).file("pub/x.php", OPEN);
+        symlink("../run", launch.site().join("pub/of-run")).unwrap();
+        let server = launch.start();
+        for (method, target, fields) in [
+            ("PUT", "/alias/x.php", &[][..]),
+            ("PUT", "/pub/of-run/x.php", &[]),
+            ("COPY", "/pub/x.php", &[("destination", "/alias/x.php")]),
+            ("MOVE", "/pub/x.php", &[("destination", "/pub/of-run/x.php")]),
+            ("POST", "/pub/x.php?move=/alias/x.php", &[]),
+        ] {
+            for (status, text) in both(&server, method, target, fields) {
+                assert!((400..500).contains(&status), "{keys} {method} {target}: {status} {text}");
+            }
+        }
+        assert!(!server.site().join("run/x.php").exists() && server.site().join("pub/x.php").exists(), "{keys}");
+        server.finish();
+    }
 }

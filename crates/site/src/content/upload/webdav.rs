@@ -212,7 +212,7 @@ impl ChangeTarget {
 
     /// Whether what is at `path` is a file or a folder and nothing else: nothing else answers there, and no application
     /// runs it. A request to change it by itself would be for that.
-    fn leaves_to_files(&self, path: &[u8]) -> bool {
+    pub(super) fn leaves_to_files(&self, path: &[u8]) -> bool {
         let rules = self.rules_of(path);
         self.site().routes.runner(path).is_none() && !rules.answers_every_method() && !rules.rules.replace_files()
     }
