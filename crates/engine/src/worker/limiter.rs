@@ -38,7 +38,7 @@ use lamna_config::route::condition::Network;
 use lamna_config::route::headers;
 use lamna_config::settings::Settings;
 use lamna_config::site_limit::{LimitKey, SiteLimit};
-use lamna_site::content::access::{Attempts, Identity, WrongPasswords};
+use lamna_site::content::access::{Attempts, Identity, WrongPasswords, network_of};
 use lamna_site::content::answers::{self, Extras};
 use lamna_site::content::at_once::ClientNetwork;
 use lamna_site::content::page_file::PageFile;
@@ -449,14 +449,6 @@ fn counted_path<'a>(path: &'a [u8], made: &'a mut Vec<u8>) -> &'a [u8] {
     }
     let _ = path::normalise_for_rules(path, made);
     if made.is_empty() { b"/" } else { &made[..] }
-}
-
-/// The network whose clients a limit counts together: a /32 of IPv4, a /64 of IPv6.
-pub fn network_of(client: IpAddr) -> (bool, u64) {
-    match client.to_canonical() {
-        IpAddr::V4(address) => (false, u64::from(address.to_bits())),
-        IpAddr::V6(address) => (true, (address.to_bits() >> 64) as u64),
-    }
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use lamna_proto::conn::Connection;
 use lamna_proto::exchange::early_hints::LinkField;
 use lamna_proto::exchange::{ExchangeId, RequestedResource};
 use lamna_proto::message::{Field, Request};
+use lamna_site::content::access::network_of;
 use lamna_site::content::route::Clearance;
 use lamna_site::early_hints::{
     Choice, EarlyHints, LinkPrefetch, Navigation, NextPage, Page, Pages, Role, SiteHints, VIEWS_PER_CONTROL, Viewing,
@@ -22,7 +23,6 @@ use lamna_site::hints::path_of_same_host;
 
 use super::WorkerContext;
 use super::asked::Asked;
-use crate::worker::limiter::network_of;
 
 /// A worker's knowledge of pages.
 #[derive(Debug, Default)]

@@ -77,7 +77,8 @@ impl WorkerContext<'_> {
     /// The program by which `responder` answers.
     pub(super) fn begin(&mut self, responder: &Responder, asked: &Asked<'_>) -> Outcome {
         let is_folder = asked.requested.path.ends_with(b"/");
-        let clearance = if is_folder { self.clearance(asked).clone() } else { Clearance::default() };
+        let none = Clearance::default();
+        let clearance = if is_folder { self.clearance(asked) } else { &none };
         let client = || Client { address: asked.client(), network: asked.network(), clearance: clearance.clone() };
         let incoming =
             Incoming { site: asked.site, requested: asked.requested, resources: self.resources(), client: &client };

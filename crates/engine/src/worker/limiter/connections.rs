@@ -21,6 +21,7 @@ use lamna_config::settings::Settings;
 use lamna_io::listen::Listener;
 use lamna_io::log::errors::{Level, Peer, report_peer};
 use lamna_proto::limits::UNCOUNTED_BYTES_MAX;
+use lamna_site::content::access::network_of;
 use lamna_sys::memory::limit_bytes;
 use lamna_sys::metrics::counters::Counters;
 use lamna_sys::shared_memory::SharedMemory;
@@ -30,7 +31,7 @@ use rustix::process::{Resource, getrlimit};
 
 use super::crowd::{self, Entry};
 use super::loads::{Load, Loads, Relieved};
-use super::{network_of, sync};
+use super::sync;
 
 /// 4 MiB, of which the kernel gives what is touched: room for half a million networks that are connected at once.
 const BUCKETS: usize = 1 << 16;

@@ -13,8 +13,9 @@ use lamna_config::site_limit::{LimitKey, SiteLimit};
 use lamna_io::log::calendar::Calendar;
 use lamna_io::log::read::Entry;
 use lamna_policy::limit::{Decision, Rate, TICKS_PER_MS};
+use lamna_site::content::access::network_of;
 
-use super::{counted_path, network_of};
+use super::counted_path;
 
 /// The limits, and the counts of a log so far.
 #[derive(Debug)]
